@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from jobs.models.artifact import Artifact, JobInput
+from jobs.models.curve import Curve, Series
+from jobs.models.device import Device, DeviceLease, DeviceSample
+from jobs.models.job import Attempt, Job, JobEvent, Transition
+from jobs.models.token import ApiToken
+
+__all__ = [
+    "ApiToken",
+    "Artifact",
+    "Attempt",
+    "Curve",
+    "Device",
+    "DeviceLease",
+    "DeviceSample",
+    "Job",
+    "JobEvent",
+    "JobInput",
+    "Series",
+    "Transition",
+]

@@ -1,0 +1,1 @@
+"""What crosses a process boundary: events, specs, errors, manifests and the storage layout. Imports only pydantic."""

@@ -1,0 +1,90 @@
+"""A card tells what an extension is without loading it: facts, options, and the dotted path of the implementation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class NoOptions(BaseModel):
+    """For an extension that has nothing to choose."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """Name for machines, label for people, options as a model, implementation as ``module:attribute``."""
+
+    name: str
+    label: str
+    summary: str = ""
+    options: type[BaseModel] = NoOptions
+    implementation: str
+
+    def load(self) -> Any:
+        """The implementation itself; importing it may load torch."""
+        module, _, attribute = self.implementation.partition(":")
+        return getattr(import_module(module), attribute)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsCard:
+    """Published weights: where the file comes from, and what one may do with it."""
+
+    name: str
+    file: str
+    url: str
+    sha256: str
+    """Leading hexadecimal digits of the file's hash, as many as the publisher states (at least 8)."""
+    source: str
+    licence: str
+    trained_on: str = "ImageNet-1k"
+    top1_pct: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCard(Card):
+    """A network. Counts are those of ``n_classes=1000`` at ``default_px`` with three channels, pinned by the model kit."""
+
+    family: str
+    year: int
+    min_px: int
+    default_px: int
+    fixed_px: bool = False
+    n_parameters: int
+    n_flops: int
+    """Multiply-adds counted as two, one image, forward."""
+    code_licence: str
+    weights: tuple[WeightsCard, ...] = ()
+    small_images: bool = False
+    """Made for images of about 32 px; offered first for such datasets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskCard(Card):
+    main_series: str
+    """What the best checkpoint is chosen by."""
+    main_better: Literal["lower", "higher"]
+    fallback_series: str = "val/loss"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatCard(Card):
+    """A layout people bring images in. The implementation has ``detect(root) -> float`` and ``read(root) -> samples``."""
+
+    task: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleCard(Card):
+    """A dataset bundled with the product; the implementation writes it as a tree that some format reads."""
+
+    task: str
+    licence: str
+    n_images: int
+    n_classes: int
+    tags: tuple[str, ...] = field(default=())

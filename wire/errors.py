@@ -1,0 +1,125 @@
+"""Every error that a person can meet, as a tree.
+
+FoveaError                      code, message (names the thing and its value), hint (the next action)
+├── UserError                   theirs to mend: the job ends FAILED
+│   ├── SpecInvalid             spec.invalid
+│   ├── DatasetInvalid          dataset.invalid
+│   ├── DatasetMissing          dataset.missing
+│   ├── WeightsMissing          weights.missing
+│   ├── WeightsMismatch         weights.mismatch
+│   ├── CheckpointMissing       checkpoint.missing
+│   ├── CheckpointDamaged       checkpoint.damaged
+│   ├── LossNotFinite           loss.not_finite
+│   ├── OutOfMemory             device.out_of_memory
+│   ├── DeviceMissing           device.missing
+│   ├── ActionRefused           action.refused
+│   └── NotFound                not_found
+└── SystemFault                 ours to mend: the job ends ERRORED, the traceback is in the log
+    ├── DiskFull                disk.full
+    ├── JobLocked               job.locked
+    ├── AttemptsExhausted       attempts.exhausted
+    └── Unexpected              unexpected
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class FoveaError(Exception):
+    """An error with a stable code, a message that names the thing, and the next action as a hint."""
+
+    code: ClassVar[str] = ""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UserError(FoveaError):
+    pass
+
+
+class SpecInvalid(UserError):
+    code = "spec.invalid"
+
+
+class DatasetInvalid(UserError):
+    code = "dataset.invalid"
+
+
+class DatasetMissing(UserError):
+    code = "dataset.missing"
+
+
+class WeightsMissing(UserError):
+    code = "weights.missing"
+
+
+class WeightsMismatch(UserError):
+    code = "weights.mismatch"
+
+
+class CheckpointMissing(UserError):
+    code = "checkpoint.missing"
+
+
+class CheckpointDamaged(UserError):
+    code = "checkpoint.damaged"
+
+
+class LossNotFinite(UserError):
+    code = "loss.not_finite"
+
+
+class OutOfMemory(UserError):
+    code = "device.out_of_memory"
+
+
+class DeviceMissing(UserError):
+    code = "device.missing"
+
+
+class ActionRefused(UserError):
+    """The request is understood and may not be done now, for example because something depends on the object."""
+
+    code = "action.refused"
+
+
+class NotFound(UserError):
+    code = "not_found"
+
+
+class SystemFault(FoveaError):
+    pass
+
+
+class DiskFull(SystemFault):
+    code = "disk.full"
+
+
+class JobLocked(SystemFault):
+    """Another process holds the job's folder."""
+
+    code = "job.locked"
+
+
+class AttemptsExhausted(SystemFault):
+    code = "attempts.exhausted"
+
+
+class Unexpected(SystemFault):
+    code = "unexpected"
+
+
+def error_codes() -> dict[str, type[FoveaError]]:
+    """Every code there is, with the class that carries it."""
+    found: dict[str, type[FoveaError]] = {}
+    pending: list[type[FoveaError]] = [FoveaError]
+    while pending:
+        cls = pending.pop()
+        pending.extend(cls.__subclasses__())
+        if cls.code:
+            found[cls.code] = cls
+    return found

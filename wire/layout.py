@@ -1,0 +1,134 @@
+"""Where things lie on disk. The only place that joins paths below the storage root.
+
+ROOT/jobs/<id>/spec.json                 written once, by the supervisor
+ROOT/jobs/<id>/events.jsonl              one file over all attempts, one writer at a time
+ROOT/jobs/<id>/lock                      flock, held by the running engine process
+ROOT/jobs/<id>/attempts/<n>/             log.txt beat exit.json stop
+ROOT/jobs/<id>/artifacts/                written beside, fsynced, renamed, then announced
+
+A folder is named by an id, never by a name that a person chose; every path inside a JSON file is relative.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptDir:
+    path: Path
+
+    @property
+    def log_path(self) -> Path:
+        return self.path / "log.txt"
+
+    @property
+    def beat_path(self) -> Path:
+        """Touched by the supervisor; the engine stops itself when it grows old."""
+        return self.path / "beat"
+
+    @property
+    def exit_path(self) -> Path:
+        """JSON of ``ExitReport``, written last by the engine."""
+        return self.path / "exit.json"
+
+    @property
+    def stop_path(self) -> Path:
+        """Holds ``cancel`` or ``pause``: why SIGTERM was sent. Absent means cancel."""
+        return self.path / "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class JobDir:
+    path: Path
+
+    @property
+    def spec_path(self) -> Path:
+        return self.path / "spec.json"
+
+    @property
+    def events_path(self) -> Path:
+        return self.path / "events.jsonl"
+
+    @property
+    def lock_path(self) -> Path:
+        return self.path / "lock"
+
+    @property
+    def artifacts_dir(self) -> Path:
+        return self.path / "artifacts"
+
+    @property
+    def dataset_dir(self) -> Path:
+        return self.artifacts_dir / "dataset"
+
+    @property
+    def checkpoints_dir(self) -> Path:
+        return self.artifacts_dir / "checkpoints"
+
+    @property
+    def scratch_dir(self) -> Path:
+        """Temporary files of a running attempt; removed at its end and before the next one."""
+        return self.path / "scratch"
+
+    def attempt(self, n: int) -> AttemptDir:
+        return AttemptDir(self.path / "attempts" / str(n))
+
+    def latest_attempt(self) -> int:
+        """The highest attempt number that has a folder, 0 where there is none."""
+        folder = self.path / "attempts"
+        if not folder.is_dir():
+            return 0
+        return max((int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal()), default=0)
+
+    def resolve(self, relative: str) -> Path:
+        """The place that a path out of one of this job's JSON files means (inputs begin with ``../<id>/``)."""
+        return Path(os.path.normpath(self.path / relative))
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetDir:
+    path: Path
+
+    @property
+    def manifest_path(self) -> Path:
+        return self.path / "manifest.json"
+
+    @property
+    def samples_path(self) -> Path:
+        return self.path / "samples.sqlite"
+
+    @property
+    def images_path(self) -> Path:
+        return self.path / "images.lmdb"
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    root: Path
+
+    @property
+    def jobs_dir(self) -> Path:
+        return self.root / "jobs"
+
+    @property
+    def uploads_dir(self) -> Path:
+        return self.root / "uploads"
+
+    @property
+    def trash_dir(self) -> Path:
+        return self.root / "trash"
+
+    @property
+    def run_dir(self) -> Path:
+        """Sockets, pid files and service logs of the present start."""
+        return self.root / "run"
+
+    def job(self, job_id: int) -> JobDir:
+        return JobDir(self.jobs_dir / str(job_id))
+
+    def input_path(self, job_id: int, artifact_path: str) -> str:
+        """How a spec names an artifact of another job: relative to the reading job's own folder."""
+        return f"../{job_id}/{artifact_path}"
