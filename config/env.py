@@ -1,18 +1,23 @@
-"""What the environment may say, read once and strictly: an unusable value stops the start with one line that names it."""
+"""What the environment may say, read once and strictly: an unusable value stops the start with one line about it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
-from environs import Env
+from environs import Env, EnvError
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+
+
+class SettingError(Exception):
+    """A setting from outside cannot be used. The message is one line and names the setting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Fovea's settings from outside. Each is documented in ``docs/settings.md``."""
+    """Fovea's settings from outside: the field ``data_dir`` is the variable ``DATA_DIR``. See ``docs/settings.md``."""
 
     data_dir: Path
     cache_dir: Path
@@ -25,22 +30,48 @@ class Environment:
     debug: bool
     allowed_hosts: list[str]
     trusted_origins: list[str]
+    https_only: bool
+    log_level: str
 
 
 def read_environment() -> Environment:
+    """Read every setting.
+
+    Raises:
+        SettingError: A value has the wrong type or lies out of its range.
+    """
     env = Env()
-    data_dir = Path(env.str("DATA_DIR", str(BASE_DIR / "var"))).expanduser().resolve()
+    try:
+        return _read(env)
+    except EnvError as problem:
+        raise SettingError(str(problem)) from None
+
+
+def _read(env: Env) -> Environment:
+    data_dir = _folder(env.str("DATA_DIR", "") or str(BASE_DIR / "var"))
     weights_dir = env.str("WEIGHTS_DIR", "")
+    log_level = env.str("LOG_LEVEL", "INFO").upper()
+    if log_level not in LOG_LEVELS:
+        raise SettingError(f'Environment variable "LOG_LEVEL" invalid: {log_level} is none of {", ".join(LOG_LEVELS)}')
+    port = env.int("PORT", 8000)
+    if not 0 < port < 65536:
+        raise SettingError(f'Environment variable "PORT" invalid: {port} is not between 1 and 65535')
     return Environment(
         data_dir=data_dir,
-        cache_dir=Path(env.str("CACHE_DIR", str(data_dir / "cache"))).expanduser().resolve(),
-        host=env.str("HOST", "127.0.0.1"),
-        port=env.int("PORT", 8000),
+        cache_dir=_folder(env.str("CACHE_DIR", "") or str(data_dir / "cache")),
+        host=env.str("HOST", "") or "127.0.0.1",
+        port=port,
         database_url=env.str("DATABASE_URL", ""),
         redis_url=env.str("REDIS_URL", ""),
-        weights_dir=Path(weights_dir).expanduser().resolve() if weights_dir else None,
+        weights_dir=_folder(weights_dir) if weights_dir else None,
         secret_key=env.str("SECRET_KEY", ""),
         debug=env.bool("DEBUG", False),
         allowed_hosts=env.list("ALLOWED_HOSTS", []),
         trusted_origins=env.list("TRUSTED_ORIGINS", []),
+        https_only=env.bool("HTTPS_ONLY", False),
+        log_level=log_level,
     )
+
+
+def _folder(text: str) -> Path:
+    return Path(text).expanduser().resolve()

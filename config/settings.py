@@ -1,22 +1,34 @@
 from __future__ import annotations
 
+from typing import Any
+
 from csp.constants import NONE, SELF
 from dj_database_url import parse as parse_database_url
 
-from config.env import BASE_DIR, read_environment
+from config.env import BASE_DIR, SettingError, read_environment
+from config.hosts import default_allowed_hosts
+from config.secret import kept_secret
+from config.start.places import Places
+from config.start.redis import celery_broker_url, local_redis_url
 
 ENV = read_environment()
 
 DATA_DIR = ENV.data_dir
 CACHE_DIR = ENV.cache_dir
 WEIGHTS_DIR = ENV.weights_dir
-REDIS_URL = ENV.redis_url
-SECRET_KEY = ENV.secret_key or "not-yet"
+try:
+    SECRET_KEY = ENV.secret_key or kept_secret(Places(DATA_DIR).secret_key_path)
+    REDIS_URL = ENV.redis_url or local_redis_url(Places(DATA_DIR))
+except OSError as problem:
+    raise SettingError(
+        f"DATA_DIR {DATA_DIR} cannot be written: {problem.strerror}. Make it writable or set DATA_DIR to another."
+    ) from None
 DEBUG = ENV.debug
-ALLOWED_HOSTS = ENV.allowed_hosts or ["*"]
+ALLOWED_HOSTS = ENV.allowed_hosts or default_allowed_hosts(ENV.host)
 CSRF_TRUSTED_ORIGINS = ENV.trusted_origins
 
 INSTALLED_APPS = [
+    "config",
     "django.contrib.contenttypes",
     "django.contrib.auth",
     "django.contrib.sessions",
@@ -24,6 +36,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "channels",
     "django_htmx",
+    "ninja",
     "jobs",
     "dashboard",
 ]
@@ -35,10 +48,11 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "dashboard.sign_in.SignInRequired",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "dashboard.errors.ErrorPages",
 ]
 ROOT_URLCONF = "config.urls"
 ASGI_APPLICATION = "config.asgi.application"
@@ -57,17 +71,31 @@ TEMPLATES = [
     }
 ]
 
-_SQLITE = {
-    "ENGINE": "django.db.backends.sqlite3",
-    "NAME": DATA_DIR / "fovea.sqlite3",
-    "OPTIONS": {
-        "timeout": 20,
-        # A transaction that reads and then writes fails under the default mode whatever the timeout.
-        "transaction_mode": "IMMEDIATE",
-        "init_command": "PRAGMA journal_mode=WAL;PRAGMA synchronous=NORMAL;",
-    },
+_SQLITE_OPTIONS = {
+    "timeout": 20,
+    # A transaction that reads and then writes fails under the default mode whatever the timeout.
+    "transaction_mode": "IMMEDIATE",
+    "init_command": "PRAGMA journal_mode=WAL;PRAGMA synchronous=NORMAL;",
 }
-DATABASES = {"default": dict(parse_database_url(ENV.database_url)) if ENV.database_url else _SQLITE}
+
+
+def _database(url: str) -> dict[str, Any]:
+    if not url:
+        return {
+            "ENGINE": "django.db.backends.sqlite3",
+            "NAME": DATA_DIR / "fovea.sqlite3",
+            "OPTIONS": _SQLITE_OPTIONS,
+        }
+    try:
+        database: dict[str, Any] = dict(parse_database_url(url, conn_health_checks=True))
+    except ValueError as problem:
+        raise SettingError(f'Environment variable "DATABASE_URL" invalid: {problem}') from None
+    if database["ENGINE"] == "django.db.backends.sqlite3":
+        database["OPTIONS"] = {**_SQLITE_OPTIONS, **database.get("OPTIONS", {})}
+    return database
+
+
+DATABASES = {"default": _database(ENV.database_url)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 AUTH_PASSWORD_VALIDATORS = [
@@ -78,6 +106,7 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
+CSRF_FAILURE_VIEW = "dashboard.errors.csrf_failure"
 
 LANGUAGE_CODE = "en-us"
 TIME_ZONE = "UTC"
@@ -87,6 +116,49 @@ USE_TZ = True
 STATIC_URL = "static/"
 STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_FINDERS = [
+    "django.contrib.staticfiles.finders.FileSystemFinder",
+    "config.vendored.VendoredFinder",
+]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "config.vendored.HashedStaticStorage"},
+}
+
+SERVESTATIC_KEEP_ONLY_HASHED_FILES = True
+SERVESTATIC_ALLOW_ALL_ORIGINS = False
+
+CELERY_BROKER_URL = celery_broker_url(REDIS_URL)
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+CELERY_TASK_ACKS_LATE = False
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
+# A bell that nobody hears is not rung again: the agent looks every 2 s.
+CELERY_TASK_PUBLISH_RETRY = False
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_TIMEZONE = TIME_ZONE
+CELERY_BEAT_SCHEDULE = {
+    "dispatch": {"task": "jobs.tasks.dispatch", "schedule": 10.0, "options": {"expires": 10}},
+    "housekeep": {"task": "jobs.tasks.housekeep", "schedule": 60.0, "options": {"expires": 60}},
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": ENV.log_level},
+    # Django's own handlers mail to administrators or speak only under DEBUG.
+    "loggers": {"django": {"handlers": [], "level": ENV.log_level, "propagate": True}},
+}
+
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = ENV.https_only
+SECURE_HSTS_SECONDS = 31_536_000 if ENV.https_only else 0
+SECURE_REDIRECT_EXEMPT = [r"^healthz$"]
+X_FRAME_OPTIONS = "DENY"
 
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {

@@ -1,0 +1,1 @@
+"""From stored bytes to the batches that a network sees."""

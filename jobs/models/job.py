@@ -79,6 +79,8 @@ class Attempt(models.Model):
     exit_code = models.IntegerField(null=True)
     signal = models.IntegerField(null=True)
     reason = models.CharField(max_length=300, blank=True, default="")
+    devices = models.JSONField(default=list)
+    """Names of the devices it held, kept because the leases go when it ends."""
 
     class Meta:
         constraints = [

@@ -1,0 +1,37 @@
+.PHONY: help run test check format demo lock
+
+help:
+	@echo 'make run                       start Fovea; Ctrl-C stops it and saves running trainings'
+	@echo 'make demo [EPOCHS=8] [MODEL=]  train on the bundled sample through the API'
+	@echo 'make test [ARGS=tests/jobs]    run the tests that this machine can run'
+	@echo 'make check                     lint, types, contracts'
+	@echo 'make format                    rewrite everything in the one format'
+	@echo 'make lock                      resolve requirements/*.in into *.lock'
+
+run:
+	@scripts/install base
+	@exec .venv/bin/python manage.py up
+
+demo:
+	@scripts/install base
+	@exec .venv/bin/python scripts/demo.py
+
+test:
+	@scripts/install dev
+	@scripts/node-tools
+	@scripts/test $(ARGS)
+
+check:
+	@scripts/install dev
+	@scripts/node-tools
+	@scripts/check
+
+format:
+	@scripts/install dev
+	@scripts/node-tools
+	@scripts/format
+
+lock:
+	@scripts/install dev
+	@cd requirements && for set in base dev; do ../.venv/bin/pip-compile --quiet --no-header --strip-extras --allow-unsafe \
+	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --output-file $$set.lock $$set.in; done

@@ -1,0 +1,119 @@
+"""Runs and imports: lists, one of them, and what a person does to it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from django.db import transaction
+from ninja import Router, Schema, Status
+from pydantic import ConfigDict, Field
+
+from dashboard.api.bodies import Page, answers
+from dashboard.visitor import SignedIn
+from jobs.access import job_for
+from jobs.requests import TrainingRequest
+from jobs.selectors import (
+    ArtifactInfo,
+    JobSummary,
+    NoticeInfo,
+    TimelineEntry,
+    artifacts_of,
+    job_summary,
+    jobs_of,
+    notices_of,
+    timeline_of,
+)
+from jobs.services import job_annotate, job_cancel, job_rename, jobs_delete, training_request_of
+
+router = Router()
+
+
+class JobChange(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    title: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    notes: Annotated[str, Field(max_length=100_000)] | None = None
+
+
+class JobIds(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    ids: Annotated[list[int], Field(min_length=1, max_length=1000)]
+
+
+class Deleted(Schema):
+    n_deleted: int
+
+
+@router.get("", response=answers(list[JobSummary]))
+def jobs_list(
+    request: SignedIn,
+    verb: Literal["", "train", "import"] = "",
+    status: str = "",
+    q: str = "",
+    sort: str = "-created",
+    limit: Page = 1000,
+) -> list[JobSummary]:
+    """`status` may name several with commas, or `active`; `sort` takes `-` for descending."""
+    return jobs_of(request.user, verb=verb, q=q, status=status, sort=sort, limit=limit)
+
+
+@router.post("/delete", response=answers(Deleted))
+def jobs_remove(request: SignedIn, chosen: JobIds) -> Deleted:
+    """All of them or none: refused, with names, while one still runs or something depends on it."""
+    return Deleted(n_deleted=jobs_delete(request.user, chosen.ids))
+
+
+@router.get("/{int:job_id}", response=answers(JobSummary))
+def job_get(request: SignedIn, job_id: int) -> JobSummary:
+    return job_summary(job_for(request.user, job_id), request.user)
+
+
+@router.patch("/{int:job_id}", response=answers(JobSummary))
+def job_change(request: SignedIn, job_id: int, change: JobChange) -> JobSummary:
+    job = job_for(request.user, job_id, change=True)
+    with transaction.atomic():
+        if change.title is not None:
+            job_rename(request.user, job_id, change.title)
+        if change.notes is not None:
+            job_annotate(request.user, job_id, change.notes)
+    return job_summary(job, request.user)
+
+
+@router.delete("/{int:job_id}", response=answers(None, status=204))
+def job_remove(request: SignedIn, job_id: int) -> Status[None]:
+    jobs_delete(request.user, [job_id])
+    return Status(204, None)
+
+
+@router.post("/{int:job_id}/cancel", response=answers(JobSummary))
+def job_end(request: SignedIn, job_id: int) -> JobSummary:
+    """A run finishes its step, saves and says so; what only waits ends at once."""
+    return job_summary(job_cancel(request.user, job_id), request.user)
+
+
+@router.get("/{int:job_id}/timeline", response=answers(list[TimelineEntry]))
+def job_timeline(request: SignedIn, job_id: int) -> list[TimelineEntry]:
+    return timeline_of(job_for(request.user, job_id))
+
+
+@router.get("/{int:job_id}/notices", response=answers(list[NoticeInfo]))
+def job_notices(request: SignedIn, job_id: int) -> list[NoticeInfo]:
+    return notices_of(job_for(request.user, job_id))
+
+
+@router.get("/{int:job_id}/artifacts", response=answers(list[ArtifactInfo]))
+def job_artifacts(request: SignedIn, job_id: int) -> list[ArtifactInfo]:
+    return artifacts_of(job_for(request.user, job_id))
+
+
+@router.get("/{int:job_id}/spec", response=answers(dict[str, Any]))
+def job_spec(request: SignedIn, job_id: int) -> Any:
+    """The content of `spec.json`, which `python -m engine` reads."""
+    return job_for(request.user, job_id).spec
+
+
+@router.get("/{int:job_id}/request", response=answers(TrainingRequest))
+def job_request(request: SignedIn, job_id: int) -> TrainingRequest:
+    """What to send to `/trainings` to train again, after changes."""
+    return training_request_of(job_for(request.user, job_id))

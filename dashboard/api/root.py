@@ -1,0 +1,92 @@
+"""The HTTP API: one object that knows every operation, and how each error is answered."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from ninja import NinjaAPI
+from ninja.errors import HttpError, ValidationError
+
+from dashboard.api import accounts, catalog, curves, datasets, devices, jobs, trainings
+from dashboard.api.auth import BearerToken, PageSession
+from dashboard.errors import NotPermitted, NotSignedIn, Refusal, RequestInvalid, TooManyAttempts, answer
+from wire.errors import FoveaError, NotFound
+
+DESCRIPTION = """
+Everything that the pages do. Sign in with `Authorization: Bearer TOKEN` (made at `/settings/tokens/`), or use the session of a
+page with its CSRF token. A change asks for a token that may write.
+
+Every error is `{"error": {"code", "message", "hint", "fields"}}`; `hint` says what to do next.
+"""
+
+api = NinjaAPI(
+    title="Fovea",
+    version="1",
+    description=DESCRIPTION.strip(),
+    urls_namespace="api",
+    auth=[BearerToken(), PageSession()],
+    # Both documents are below, behind the same door as everything else.
+    openapi_url=None,
+    docs_url=None,
+)
+
+api.add_router("/jobs", jobs.router, tags=["jobs"])
+api.add_router("/jobs", curves.router, tags=["jobs"])
+api.add_router("/datasets", datasets.router, tags=["datasets"])
+api.add_router("/trainings", trainings.router, tags=["trainings"])
+api.add_router("/catalog", catalog.router, tags=["catalog"])
+api.add_router("/devices", devices.router, tags=["devices"])
+api.add_router("", accounts.router, tags=["accounts"])
+
+
+@api.get("/openapi.json", include_in_schema=False, url_name="openapi")
+def openapi(request: HttpRequest) -> HttpResponse:
+    return JsonResponse(api.get_openapi_schema())
+
+
+def _our_error(request: HttpRequest, error: Any) -> HttpResponse:
+    return answer(request, error)
+
+
+def _invalid(request: HttpRequest, error: Any) -> HttpResponse:
+    fields = {_place(each["loc"]): str(each["msg"]).removeprefix("Value error, ") for each in error.errors}
+    first = next(iter(fields.items()), ("body", "not readable"))
+    invalid = RequestInvalid(f"{first[0]}: {first[1]}", hint="Mend the fields that are named and send it again.", fields=fields)
+    return answer(request, invalid)
+
+
+def _place(location: Any) -> str:
+    """``("body", "request", "options", "epochs")`` -> ``options.epochs``: the first two name the place, not the field."""
+    parts = [str(part) for part in location]
+    return ".".join(parts[2:] if parts[0] == "body" else parts[1:]) or "body"
+
+
+def _http_error(request: HttpRequest, error: Any) -> HttpResponse:
+    hint = "Sign in, or send `Authorization: Bearer TOKEN`. Tokens are made at /settings/tokens/."
+    match error.status_code:
+        case 401:
+            return answer(request, NotSignedIn("This needs somebody who is signed in.", hint=hint))
+        case 403:
+            return answer(request, NotPermitted(error.message))
+        case 429:
+            return answer(request, TooManyAttempts(error.message))
+        case _:
+            return answer(request, RequestInvalid(error.message, hint="Send a JSON object as the documentation says."))
+
+
+def _no_such_thing(request: HttpRequest, error: Any) -> HttpResponse:  # noqa: ARG001  ninja's signature
+    return answer(request, NotFound(f"There is nothing at {request.path}.", hint="The list of paths is at /api/v1/docs."))
+
+
+def _unexpected(request: HttpRequest, error: Any) -> NoReturn:  # noqa: ARG001  ninja's signature
+    """Left to Django, which logs it and calls ``dashboard.errors.server_error``."""
+    raise error
+
+
+api.add_exception_handler(FoveaError, _our_error)
+api.add_exception_handler(Refusal, _our_error)
+api.add_exception_handler(ValidationError, _invalid)
+api.add_exception_handler(HttpError, _http_error)
+api.add_exception_handler(Http404, _no_such_thing)
+api.add_exception_handler(Exception, _unexpected)

@@ -1,0 +1,106 @@
+"""Forms of the account pages. Widgets carry the product's classes and say which words belong to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
+from django.contrib.auth.models import User
+from django.contrib.auth.password_validation import validate_password
+
+from jobs.models import ApiToken
+
+
+class Labelled(forms.Form):
+    """Each field knows its help and its error by id, for those who hear the page."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name, field in self.fields.items():
+            field.widget.attrs["class"] = "select" if isinstance(field.widget, forms.Select) else "input"
+            described = [f"id_{name}-help"] if field.help_text else []
+            if self.is_bound and name in self.errors:
+                field.widget.attrs["aria-invalid"] = "true"
+                described.append(f"id_{name}-error")
+            if described:
+                field.widget.attrs["aria-describedby"] = " ".join(described)
+
+
+class SignInForm(Labelled, AuthenticationForm):
+    error_messages = {
+        **AuthenticationForm.error_messages,
+        "invalid_login": "This name and password do not go together, or the account is deactivated.",
+    }
+
+
+def _name_field() -> forms.CharField:
+    field = User._meta.get_field("username")
+    return forms.CharField(
+        label="Name",
+        max_length=150,
+        validators=field.validators,
+        help_text="Letters, digits and @ . + - _",
+        widget=forms.TextInput(attrs={"autocomplete": "username", "autocapitalize": "none"}),
+    )
+
+
+def _new_password_field(label: str, help_text: str = "") -> forms.CharField:
+    widget = forms.PasswordInput(attrs={"autocomplete": "new-password"})
+    return forms.CharField(label=label, strip=False, help_text=help_text, widget=widget)
+
+
+class PasswordForm(Labelled):
+    """A new password, twice."""
+
+    password = _new_password_field("Password", "At least 10 characters, none of the passwords that everybody uses.")
+    again = _new_password_field("The same again")
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        password, again = cleaned.get("password"), cleaned.get("again")
+        if password and again and password != again:
+            self.add_error("again", "The two passwords differ.")
+        if password:
+            try:
+                validate_password(password, User(username=cleaned.get("username", "")))
+            except forms.ValidationError as error:
+                self.add_error("password", error)
+        return cleaned
+
+
+class InvitationForm(PasswordForm):
+    username = _name_field()
+    field_order = ["username", "password", "again"]
+
+
+class SetupForm(InvitationForm):
+    code = forms.CharField(
+        label="Set-up code",
+        max_length=40,
+        help_text="Printed beside the address where the server was started.",
+        widget=forms.TextInput(attrs={"autocomplete": "one-time-code", "autocapitalize": "characters", "spellcheck": "false"}),
+    )
+    field_order = ["code", "username", "password", "again"]
+
+
+class OwnPasswordForm(Labelled, PasswordChangeForm):
+    field_order = ["old_password", "new_password1", "new_password2"]
+
+
+class ProfileForm(Labelled):
+    display_name = forms.CharField(label="Display name", max_length=150, required=False, help_text="Shown to others.")
+    theme = forms.ChoiceField(
+        label="Theme", choices=[("system", "Like the system"), ("light", "Light"), ("dark", "Dark")]
+    )
+
+
+class TokenForm(Labelled):
+    name = forms.CharField(label="Name", max_length=80, help_text="What it is for, for example the machine that uses it.")
+    scope = forms.ChoiceField(label="May", choices=ApiToken._meta.get_field("scope").choices, initial="write")
+
+
+class InviteForm(Labelled):
+    display_name = forms.CharField(
+        label="For whom", max_length=150, required=False, help_text="Only a note for this page; they choose a name themselves."
+    )

@@ -1,0 +1,200 @@
+"""A form made from the options of a card, so that form, API and command line can never disagree about a bound."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, Union, get_args, get_origin
+
+import annotated_types
+from django import forms
+from django.forms import BoundField
+from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
+
+OTHER_GROUP = "Options"
+
+
+@dataclass(frozen=True, slots=True)
+class OptionField:
+    """One field as the templates show it."""
+
+    bound: BoundField
+    help: str
+    unit: str
+    group: str
+    advanced: bool
+    default: str
+    reason: str
+    """Why the default is what it is, in a sentence."""
+
+    @property
+    def value(self) -> str:
+        return as_text(self.bound.value())
+
+    @property
+    def modified(self) -> bool:
+        return self.value != self.default
+
+    @property
+    def described_by(self) -> str:
+        """Ids of the help and of the error, for ``aria-describedby``."""
+        return f"{self.bound.id_for_label}-help {self.bound.id_for_label}-error"
+
+
+class CardForm(forms.Form):
+    """Fields from a pydantic model; the model itself validates, and its complaints stand beside the fields."""
+
+    def __init__(
+        self,
+        model: type[BaseModel],
+        *,
+        prefix: str,
+        data: Mapping[str, Any] | None = None,
+        values: Mapping[str, Any] | None = None,
+        defaults: Mapping[str, Any] | None = None,
+        reasons: Mapping[str, str] | None = None,
+    ) -> None:
+        """Make the form.
+
+        Args:
+            model: the options of a card.
+            prefix: of the names in the page.
+            data: what was sent; None shows ``values``.
+            values: what an unsent form shows; the defaults where it says nothing.
+            defaults: what "reset" goes back to and "modified" compares with; the model's own where it says nothing.
+            reasons: a sentence for each default.
+        """
+        self.model = model
+        self.defaults = {name: info.get_default(call_default_factory=True) for name, info in _fields(model)}
+        self.defaults.update(defaults or {})
+        self.reasons = dict(reasons or {})
+        self.options: BaseModel | None = None
+        shown = {name: _initial(value) for name, value in {**self.defaults, **(values or {})}.items()}
+        super().__init__(data, prefix=prefix, initial=shown)
+        for name, info in _fields(model):
+            self.fields[name] = form_field(info)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if self.errors:
+            return cleaned
+        try:
+            self.options = self.model.model_validate(cleaned)
+        except ValidationError as error:
+            for problem in error.errors():
+                where = str(problem["loc"][0]) if problem["loc"] else None
+                self.add_error(where if where in self.fields else None, sentence(problem))
+        return cleaned
+
+    @cached_property
+    def option_fields(self) -> list[OptionField]:
+        return [self._option_field(name, info) for name, info in _fields(self.model)]
+
+    def _option_field(self, name: str, info: FieldInfo) -> OptionField:
+        extra = ui(info)
+        bound = self[name]
+        field = OptionField(
+            bound=bound,
+            help=info.description or "",
+            unit=extra.get("unit", ""),
+            group=extra.get("group") or OTHER_GROUP,
+            advanced=bool(extra.get("advanced")),
+            default=as_text(self.defaults[name]),
+            reason=self.reasons.get(name, ""),
+        )
+        attributes = bound.field.widget.attrs
+        attributes |= {"data-default": field.default, "aria-describedby": field.described_by}
+        if bound.errors:
+            attributes["aria-invalid"] = "true"
+        return field
+
+
+def _fields(model: type[BaseModel]) -> Iterable[tuple[str, FieldInfo]]:
+    return model.model_fields.items()
+
+
+def ui(info: FieldInfo) -> dict[str, Any]:
+    extra = info.json_schema_extra
+    return dict(extra) if isinstance(extra, dict) else {}
+
+
+def form_field(info: FieldInfo) -> forms.Field:
+    """The form field of an option.
+
+    Raises:
+        TypeError: of a type that no field exists for; a card with such an option cannot be shown.
+    """
+    kind = _without_none(info.annotation)
+    label = info.title
+    if get_origin(kind) is Literal:
+        labels = ui(info).get("labels") or {}
+        choices = [(value, labels.get(value, str(value))) for value in get_args(kind)]
+        return forms.ChoiceField(label=label, choices=choices, widget=forms.Select(attrs={"class": "select"}))
+    if kind is bool:
+        return forms.BooleanField(label=label, required=False)
+    if kind is int:
+        attributes = {"step": "1", "inputmode": "numeric", **_bounds(info)}
+        return forms.IntegerField(label=label, widget=_number(attributes))
+    if kind is float:
+        return forms.FloatField(label=label, widget=_number({"step": "any", "inputmode": "decimal", **_bounds(info)}))
+    if kind is str:
+        return forms.CharField(label=label, required=False, widget=forms.TextInput(attrs={"class": "input"}))
+    raise TypeError(f"No form field for an option of type {kind!r}.")
+
+
+def _number(attributes: dict[str, str]) -> forms.NumberInput:
+    return forms.NumberInput(attrs={"class": "input num", **attributes})
+
+
+def _without_none(annotation: Any) -> Any:
+    if get_origin(annotation) in (Union, types.UnionType):
+        return next(part for part in get_args(annotation) if part is not type(None))
+    return annotation
+
+
+def _bounds(info: FieldInfo) -> dict[str, str]:
+    """HTML attributes of the bounds; HTML has none for those that are themselves excluded, ``train_form.js`` has."""
+    found: dict[str, str] = {}
+    for rule in info.metadata:
+        match rule:
+            case annotated_types.Ge(ge):
+                found["min"] = as_text(ge)
+            case annotated_types.Le(le):
+                found["max"] = as_text(le)
+            case annotated_types.Gt(gt):
+                found["data-above"] = as_text(gt)
+            case annotated_types.Lt(lt):
+                found["data-below"] = as_text(lt)
+    return found
+
+
+_SENTENCES = {
+    "greater_than": "Must be greater than {gt}.",
+    "greater_than_equal": "Must be at least {ge}.",
+    "less_than": "Must be less than {lt}.",
+    "less_than_equal": "Must be at most {le}.",
+}
+
+
+def sentence(problem: Mapping[str, Any]) -> str:
+    """What pydantic found, said to a person."""
+    template = _SENTENCES.get(problem["type"])
+    if template:
+        return template.format(**{key: as_text(value) for key, value in problem["ctx"].items()})
+    return str(problem["msg"]).removeprefix("Value error, ").capitalize().rstrip(".") + "."
+
+
+def as_text(value: Any) -> str:
+    """As the value stands in a field: ``0.001``, ``1e-05``, ``64``."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "on" if value else ""
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def _initial(value: Any) -> Any:
+    return as_text(value) if isinstance(value, float) else value

@@ -1,0 +1,106 @@
+"""How numbers, sizes and times are written on the pages."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django import template
+from django.templatetags.static import static
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+register = template.Library()
+
+NOTHING = "–"
+
+
+@register.simple_tag
+def icon(name: str) -> SafeString:
+    """A drawing of ``static/icons.svg``; decoration, so words must stand beside it."""
+    return format_html(
+        '<svg class="icon" aria-hidden="true"><use href="{}#{}"/></svg>', static("icons.svg"), name
+    )
+
+
+@register.filter
+def size(n_bytes: float | None) -> str:
+    """``1536`` -> ``1.5 KiB``."""
+    if not n_bytes:
+        return NOTHING
+    amount = float(n_bytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} TiB"
+
+
+@register.filter
+def short_count(n: float | None) -> str:
+    """``11689512`` -> ``11.7 M``."""
+    if not n:
+        return NOTHING
+    amount = float(n)
+    for unit in ("", "k", "M"):
+        if amount < 1000:
+            return f"{amount:.3g} {unit}".strip()
+        amount /= 1000
+    return f"{amount:.3g} G"
+
+
+@register.filter
+def grouped(n: int | str | None) -> str:
+    """``1797`` -> ``1,797``."""
+    return NOTHING if n in (None, "") else f"{n:,}"
+
+
+@register.filter
+def duration(seconds: float | None) -> str:
+    """``3725`` -> ``1 h 02 min``."""
+    if seconds is None:
+        return NOTHING
+    whole = int(seconds)
+    days, hours, minutes = whole // 86_400, whole // 3600 % 24, whole // 60 % 60
+    if days:
+        return f"{days} d {hours} h"
+    if hours:
+        return f"{hours} h {minutes:02d} min"
+    if minutes:
+        return f"{minutes} min {whole % 60:02d} s"
+    return f"{whole} s" if whole or not seconds else "< 1 s"
+
+
+@register.filter
+def ago(moment: datetime | None) -> SafeString | str:
+    """A ``<time>`` that says how long ago; ``main.js`` keeps it true."""
+    if moment is None:
+        return NOTHING
+    return format_html(
+        '<time datetime="{}" title="{}" data-ago>{}</time>',
+        moment.isoformat(),
+        moment.strftime("%Y-%m-%d %H:%M UTC"),
+        _since((timezone.now() - moment).total_seconds()),
+    )
+
+
+def _since(seconds: float) -> str:
+    for limit, unit_s, name in ((60, 0, "just now"), (3600, 60, "min"), (86_400, 3600, "h"), (86_400 * 60, 86_400, "d")):
+        if seconds < limit:
+            return f"{int(seconds // unit_s)} {name} ago" if unit_s else name
+    return f"{int(seconds // (86_400 * 30))} months ago"
+
+
+@register.filter
+def score(best: Any) -> str:
+    """The value of a best checkpoint: accuracies in per cent, all else as it is."""
+    if best is None:
+        return NOTHING
+    series, value = best.series, best.value
+    return f"{value:.4g}" if series.endswith("loss") else f"{value:.2f} %"
+
+
+@register.filter
+def percent(share: float | None) -> str:
+    return NOTHING if share is None else f"{share * 100:.0f} %"

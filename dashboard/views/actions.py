@@ -1,0 +1,98 @@
+"""What can be done to jobs from any page: bring in a sample, train with one click, rename, annotate, cancel, delete.
+
+A GET without htmx shows the same form as a page of its own, so that every action works from a plain link.
+"""
+
+from __future__ import annotations
+
+from django.http import HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_http_methods, require_POST
+
+from dashboard.visitor import SignedIn
+from engine.catalog import find_card, sample_cards
+from jobs.access import job_for, visible_jobs
+from jobs.models import Job
+from jobs.planning import plan
+from jobs.requests import ImportRequest, TrainingRequest
+from jobs.selectors import devices_list
+from jobs.services import import_submit, job_annotate, job_rename, jobs_delete, training_submit
+from jobs.summaries import summaries_of
+from wire.errors import ActionRefused
+from wire.specs import Choice, FromSample
+
+MAX_TITLE = 200
+
+
+@require_POST
+def sample_import(request: SignedIn) -> HttpResponse:
+    card = find_card(sample_cards(), request.POST.get("name", ""), what="sample dataset")
+    import_submit(request.user, ImportRequest(name=card.label, source=FromSample(name=card.name)))
+    return redirect("home")
+
+
+@require_POST
+def training_quick(request: SignedIn, job_id: int) -> HttpResponse:
+    """Train on a dataset with every default."""
+    dataset = job_for(request.user, job_id)
+    made = dataset.artifacts.filter(kind="dataset", trashed_at=None).first()
+    if made is None:
+        raise ActionRefused(f"{dataset.title} has no images yet.", hint="Wait until the import has ended.")
+    model, options = plan(made.meta, None, devices_list())
+    job = training_submit(request.user, TrainingRequest(dataset=job_id, model=Choice(name=model), options=options))
+    return redirect("run", job.pk)
+
+
+@require_http_methods(["GET", "POST"])
+def job_edit(request: SignedIn, job_id: int) -> HttpResponse:
+    """Title and notes."""
+    job = job_for(request.user, job_id, change=True)
+    error = ""
+    if request.method == "POST":
+        title = request.POST.get("title", "").strip()
+        error = "" if 0 < len(title) <= MAX_TITLE else f"A title has 1 to {MAX_TITLE} characters."
+        if not error:
+            job_rename(request.user, job_id, title)
+            job_annotate(request.user, job_id, request.POST.get("notes", ""))
+            return _leave(request, job_address(job))
+    context = {"job": job, "title": request.POST.get("title", job.title), "error": error}
+    return _dialog(request, "partials/job_edit.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+def job_delete(request: SignedIn) -> HttpResponse:
+    """Asks first, with names and sizes; what stands in the way is said in the same place."""
+    ids = [int(part) for part in request.POST.getlist("ids") or request.GET.getlist("ids") if part.isdecimal()]
+    refusal: ActionRefused | None = None
+    if request.method == "POST":
+        try:
+            jobs_delete(request.user, ids)
+        except ActionRefused as error:
+            refusal = error
+        else:
+            return _leave(request, reverse("home"))
+    summaries = summaries_of(visible_jobs(request.user).filter(pk__in=ids), request.user)
+    total_bytes = sum(summary.disk_bytes for summary in summaries)
+    context = {"summaries": summaries, "refusal": refusal, "total_bytes": total_bytes}
+    return _dialog(request, "partials/job_delete.html", context)
+
+
+def job_address(job: Job) -> str:
+    return reverse("run" if job.verb == "train" else "dataset", args=[job.pk])
+
+
+def _dialog(request: SignedIn, template: str, context: dict[str, object]) -> HttpResponse:
+    context["next"] = request.GET.get("next") or request.POST.get("next") or request.htmx.current_url_abs_path or ""
+    return render(request, template if request.htmx else "partials/dialog_page.html", context | {"template": template})
+
+
+def _leave(request: SignedIn, otherwise: str) -> HttpResponse:
+    """To where the person came from; htmx needs a header for that."""
+    wanted = request.POST.get("next", "")
+    allowed = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, require_https=request.is_secure())
+    address = wanted if allowed else otherwise
+    if request.htmx:
+        return HttpResponse(status=204, headers={"HX-Redirect": address})
+    return HttpResponseRedirect(address)

@@ -1,0 +1,191 @@
+"""``python -m engine <verb> --dir DIR``: one attempt of one job, from lock to exit report.
+
+Needs no database and no server: a folder with a ``spec.json`` is a job. Exit status: 0 succeeded, 64 the user's to
+mend, 70 ours to mend, 75 stopped on request (run it again to continue).
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import logging
+import os
+import shutil
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from engine.context import Context
+from engine.emit import JsonlSink
+from engine.faults import as_fovea_error
+from engine.stop import BeatWatch, Stop, listen
+from wire.errors import FoveaError, JobLocked, SpecInvalid, UserError
+from wire.events import Outcome, RunEnded
+from wire.layout import AttemptDir, JobDir
+from wire.specs import SPEC, ExitReport, ImportSpec, TrainSpec
+
+VERBS = {"train": "engine.train.verb:run", "import": "engine.importing.pipeline:run"}
+EXIT_STATUS: dict[Outcome, int] = {"succeeded": 0, "failed": 64, "errored": 70, "cancelled": 75, "paused": 75}
+
+log = logging.getLogger("engine")
+
+
+def main(argv: Sequence[str]) -> int:
+    if argv[:1] == ["preview"]:
+        from engine import preview
+
+        return preview.main(argv[1:])
+    arguments = _parser().parse_args(argv)
+    logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s  %(message)s", datefmt="%H:%M:%S")
+    job = JobDir(arguments.dir.resolve())
+    if not job.path.is_dir():
+        print(f"There is no folder {job.path}.", file=sys.stderr)  # noqa: T201
+        return EXIT_STATUS["failed"]
+    try:
+        with _locked(job, arguments.attempt or job.latest_attempt() + 1) as n:
+            return EXIT_STATUS[_attempt(arguments.verb, job, n).outcome]
+    except JobLocked as error:
+        print(f"{error.message} {error.hint}", file=sys.stderr)  # noqa: T201
+        return EXIT_STATUS["errored"]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m engine",
+        description="Runs one job in a folder that holds its spec.json; run it again to continue a job that was stopped.",
+        epilog="python -m engine preview --help: how images will look to the network.",
+    )
+    parser.add_argument("verb", choices=[*VERBS, "preview"], help="what to do")
+    parser.add_argument("--dir", type=Path, required=True, help="the job's folder")
+    parser.add_argument("--attempt", type=int, help="number of this attempt (default: one more than the latest)")
+    return parser
+
+
+@contextmanager
+def _locked(job: JobDir, n: int) -> Iterator[int]:
+    """Hold the job for as long as this process lives; the lock file says which attempt has it.
+
+    Raises:
+        JobLocked: another process has it.
+    """
+    with job.lock_path.open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            lock.seek(0)
+            holder = lock.read().strip()
+            error = JobLocked(
+                f"The folder {job.path} is in use by attempt {holder or '?'}.",
+                hint="Wait until it has ended, or stop it first.",
+            )
+            if holder != str(n):  # the folder of the attempt that runs is not ours to write in
+                _write_exit(job.attempt(n), _report("errored", error, last_seq=0))
+            raise error from None
+        lock.truncate(0)
+        lock.write(str(n))
+        lock.flush()
+        yield n
+
+
+def _attempt(verb: str, job: JobDir, n: int) -> ExitReport:
+    """Do the work and tell how it ended: ``run.ended`` in the events, then the exit report, last of all."""
+    attempt = job.attempt(n)
+    attempt.path.mkdir(parents=True, exist_ok=True)
+    stop = Stop(attempt)
+    listen(stop)
+    shutil.rmtree(job.scratch_dir, ignore_errors=True)
+    sink = JsonlSink(job.events_path)
+    context = Context(job, attempt, n, sink, stop, _cache_dir(job), _weights_dir())
+    with _beat_watched(stop, attempt):
+        report = _outcome(verb, context)
+    shutil.rmtree(job.scratch_dir, ignore_errors=True)
+    with suppress(OSError):  # a full disk may refuse even this; the exit report is tried all the same
+        sink.emit(RunEnded(**report.model_dump(exclude={"last_seq"})))
+        sink.sync()
+    report = report.model_copy(update={"last_seq": sink.last_seq})
+    sink.close()
+    _write_exit(attempt, report)
+    return report
+
+
+def _outcome(verb: str, context: Context) -> ExitReport:
+    try:
+        spec = _read_spec(context.job, verb)
+        module, _, function = VERBS[verb].partition(":")
+        outcome: Outcome = getattr(import_module(module), function)(spec, context)
+    except Exception as raised:  # noqa: BLE001 - the one place where every error becomes a report
+        error = as_fovea_error(raised)
+        if not isinstance(error, UserError):
+            traceback.print_exc()
+        log.error("%s %s", error.message, error.hint)
+        return _report("failed" if isinstance(error, UserError) else "errored", error, last_seq=0)
+    if outcome == "paused" and context.stop.unattended:
+        message = "Stopped by itself: its supervisor had not been heard of for too long."
+        return ExitReport(outcome=outcome, code="attempt.unattended", message=message)
+    return ExitReport(outcome=outcome)
+
+
+def _read_spec(job: JobDir, verb: str) -> TrainSpec | ImportSpec:
+    try:
+        spec = SPEC.validate_json(job.spec_path.read_bytes())
+    except FileNotFoundError:
+        raise SpecInvalid(f"There is no spec.json in {job.path}.", hint="Write what to do into that file.") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise SpecInvalid(f"spec.json is not valid at {where}: {first['msg']}.", hint="Correct it there.") from None
+    if spec.verb != verb:
+        raise SpecInvalid(f"spec.json is for the verb {spec.verb!r}, not {verb!r}.", hint=f"Run: {spec.verb}.")
+    return spec
+
+
+@contextmanager
+def _beat_watched(stop: Stop, attempt: AttemptDir) -> Iterator[None]:
+    """Mind the supervisor's beat where there is a supervisor to mind it; from a bare shell there is none."""
+    timeout_s = float(os.environ.get("FOVEA_BEAT_TIMEOUT_S") or 0)
+    if not timeout_s:
+        yield
+        return
+    watch = BeatWatch(stop, attempt, timeout_s=timeout_s)
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.close()
+
+
+def _cache_dir(job: JobDir) -> Path:
+    if named := os.environ.get("CACHE_DIR"):
+        return Path(named)
+    if job.path.parent.name == "jobs":
+        return job.path.parent.parent / "cache"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fovea"
+
+
+def _weights_dir() -> Path | None:
+    named = os.environ.get("WEIGHTS_DIR")
+    return Path(named) if named else None
+
+
+def _report(outcome: Outcome, error: FoveaError, *, last_seq: int) -> ExitReport:
+    return ExitReport(outcome=outcome, code=error.code, message=error.message, hint=error.hint, last_seq=last_seq)
+
+
+def _write_exit(attempt: AttemptDir, report: ExitReport) -> None:
+    """Whoever finds the file finds all of it."""
+    attempt.path.mkdir(parents=True, exist_ok=True)
+    beside = attempt.exit_path.with_suffix(".tmp")
+    with beside.open("w") as file:
+        file.write(report.model_dump_json())
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(attempt.exit_path)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

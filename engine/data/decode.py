@@ -1,0 +1,84 @@
+"""Encoded bytes to pixels, the same way wherever an image is read: import, training, preview.
+
+What comes out is mode ``L`` for images that hold grey only, else ``RGB``, turned upright. Choices made:
+
+- Formats: JPEG, PNG, BMP, GIF, WebP, TIFF, PPM. Others have parsers that see little use and many security fixes.
+- The EXIF orientation is applied; width and height are those of the upright image. Damaged EXIF counts as none.
+- Of an animation or of several pages the first is taken.
+- Transparency is laid over white, the paper most drawings and logos were made for.
+- CMYK and other colour models go through Pillow's conversion to RGB; embedded colour profiles are not applied.
+- 16 bits are cut to 8 by dropping the low byte, never stretched: equal values stay equal between images. 32-bit
+  integers and floats have no agreed range and are refused.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from typing import Final
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+FORMATS: Final = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
+MAX_PIXELS: Final = 80_000_000
+"""About 240 MB once decoded; just below where Pillow itself begins to warn."""
+
+_GREY_MODES: Final = ("1", "L", "LA", "La")
+_TRANSPARENT_MODES: Final = ("RGBA", "RGBa", "LA", "La", "PA")
+
+
+class ImageUnreadable(ValueError):
+    """Says why, as the end of a sentence about the image."""
+
+
+def decode(data: bytes) -> Image.Image:
+    """The image upright, mode ``L`` or ``RGB``, all pixels loaded.
+
+    Raises:
+        ImageUnreadable: the bytes are no image, are damaged or cut short, or hold more than ``MAX_PIXELS``.
+    """
+    if not data:
+        raise ImageUnreadable("the file is empty")
+    try:
+        with Image.open(io.BytesIO(data), formats=FORMATS) as image:
+            if image.width * image.height > MAX_PIXELS:
+                raise ImageUnreadable(f"{image.width} x {image.height} pixels are too many")
+            image.load()
+            return _eight_bits(_upright(image))
+    except UnidentifiedImageError:
+        raise ImageUnreadable("not an image in a format that is read here") from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise ImageUnreadable("it holds too many pixels") from None
+    # Pillow's parsers raise whatever their arithmetic meets when a file is damaged.
+    except (OSError, SyntaxError, ValueError, struct.error, IndexError, KeyError, TypeError, EOFError) as error:
+        if isinstance(error, ImageUnreadable):
+            raise
+        raise ImageUnreadable(f"damaged: {str(error) or type(error).__name__}") from None
+
+
+def _upright(image: Image.Image) -> Image.Image:
+    try:
+        ImageOps.exif_transpose(image, in_place=True)
+    except (OSError, SyntaxError, ValueError, struct.error, KeyError, TypeError, ZeroDivisionError):
+        pass
+    return image
+
+
+def _eight_bits(image: Image.Image) -> Image.Image:
+    if image.mode in ("L", "RGB") and "transparency" not in image.info:
+        return image
+    if image.mode.startswith("I;16"):
+        return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.mode in ("I", "F"):
+        raise ImageUnreadable("32-bit pixels have no agreed range; save it with 8 or 16 bits")
+    if image.mode in _TRANSPARENT_MODES or "transparency" in image.info:
+        return _over_white(image)
+    return image.convert("L" if image.mode in _GREY_MODES else "RGB")
+
+
+def _over_white(image: Image.Image) -> Image.Image:
+    rgba = image.convert("RGBA")
+    paper = Image.new("RGBA", rgba.size, "white")
+    flat = Image.alpha_composite(paper, rgba)
+    return flat.convert("L" if image.mode in _GREY_MODES else "RGB")

@@ -1,0 +1,66 @@
+"""``events.jsonl`` as a place to read from any ``seq`` on.
+
+``seq`` grows with the position in the file, so a binary search over byte offsets finds a line without any index.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from jobs.models import Job
+from jobs.storage import storage
+
+_SEQ = re.compile(rb'^\{"seq":\s*(\d+)')
+_LINEAR_BYTES = 4096
+"""Below this distance reading on is cheaper than another jump."""
+
+
+def seq_of(line: bytes) -> int:
+    found = _SEQ.match(line)
+    return int(found[1]) if found else int(json.loads(line)["seq"])
+
+
+def offset_after(file: BinaryIO, seq: int) -> int:
+    """Byte offset of the first whole line whose ``seq`` is greater; the end of the whole lines where there is none."""
+    low, high = 0, file.seek(0, 2)
+    while high - low > _LINEAR_BYTES:
+        middle = (low + high) // 2
+        file.seek(middle)
+        middle += len(file.readline())
+        line = file.readline()
+        if middle >= high or not line.endswith(b"\n"):
+            high = (low + high) // 2
+        elif seq_of(line) <= seq:
+            low = middle + len(line)
+        else:
+            high = (low + high) // 2
+    file.seek(low)
+    for line in file:
+        if not line.endswith(b"\n") or seq_of(line) > seq:
+            break
+        low += len(line)
+    return low
+
+
+def lines_after(path: Path, after: int, *, until: int, limit: int) -> Iterator[bytes]:
+    """Whole lines with ``after < seq <= until``, without their newline, at most ``limit``."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        file.seek(offset_after(file, after))
+        for n, line in enumerate(file):
+            if n >= limit or not line.endswith(b"\n") or seq_of(line) > until:
+                return
+            yield line[:-1]
+
+
+def events_after(job: Job, after: int, limit: int = 1000) -> bytes:
+    """A JSON array of envelopes, as they were written, up to what the database has recorded."""
+    path = storage().job(job.pk).events_path
+    return b"[" + b",".join(lines_after(path, after, until=job.last_seq, limit=limit)) + b"]"

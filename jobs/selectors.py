@@ -1,0 +1,239 @@
+"""Everything that pages and the API read. Nothing here changes a row."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Coalesce, Now
+from pydantic import BaseModel
+
+from jobs.access import visible_jobs
+from jobs.curves import CurvesSnapshot, curves_csv, curves_read
+from jobs.eventlog import events_after
+from jobs.logs import LogChunk, log_read
+from jobs.models import Artifact, Device, Job
+from jobs.states import ENDED, Status
+from jobs.summaries import JobError, JobRef, JobSummary, job_summary, summaries_of
+from wire.errors import SpecInvalid
+
+__all__ = [
+    "CurvesSnapshot",
+    "DeviceInfo",
+    "JobError",
+    "JobRef",
+    "JobSummary",
+    "LogChunk",
+    "artifacts_of",
+    "checkpoints_of",
+    "curves_csv",
+    "curves_read",
+    "datasets_of",
+    "devices_list",
+    "events_after",
+    "job_summary",
+    "jobs_of",
+    "log_read",
+    "notices_of",
+    "runs_of",
+    "timeline_of",
+]
+
+SORTS = {
+    "created": F("created_at"),
+    "started": F("started_at"),
+    "ended": F("ended_at"),
+    "title": F("title"),
+    "status": F("status"),
+    "owner": F("owner__username"),
+    "best": F("best_value"),
+    "disk": F("disk_bytes"),
+    "duration": Coalesce("ended_at", Now()) - F("started_at"),
+}
+
+
+def jobs_of(
+    user: User, *, verb: str = "", q: str = "", status: str = "", sort: str = "-created", limit: int | None = None
+) -> list[JobSummary]:
+    """Jobs that the user may see.
+
+    Args:
+        user: for whom.
+        verb: ``train`` or ``import``; empty means both.
+        q: words that each must stand in title, owner, model or notes, or ``#<id>``.
+        status: one or several states with commas between; ``active`` means all that have not ended.
+        sort: a key of ``SORTS``, with ``-`` before it for descending; rows without a value come last.
+        limit: how many at most.
+
+    Raises:
+        SpecInvalid: an unknown state or sort key.
+    """
+    jobs = visible_jobs(user)
+    if verb:
+        jobs = jobs.filter(verb=verb)
+    jobs = _sorted(_with_status(_matching(jobs, q), status), sort)
+    return summaries_of(jobs[:limit], user)
+
+
+def runs_of(user: User, *, q: str = "", status: str = "", sort: str = "-created") -> list[JobSummary]:
+    return jobs_of(user, verb="train", q=q, status=status, sort=sort)
+
+
+def datasets_of(user: User, *, q: str = "", status: str = "", sort: str = "-created") -> list[JobSummary]:
+    """Imports; those that succeeded carry ``dataset_meta``."""
+    return jobs_of(user, verb="import", q=q, status=status, sort=sort)
+
+
+def _matching(jobs: QuerySet[Job], q: str) -> QuerySet[Job]:
+    for word in q.split():
+        found = (
+            Q(title__icontains=word)
+            | Q(owner__username__icontains=word)
+            | Q(notes__icontains=word)
+            | Q(spec__model__name__icontains=word)
+        )
+        if word.removeprefix("#").isdecimal() and len(word) < 18:
+            found |= Q(pk=int(word.removeprefix("#")))
+        jobs = jobs.filter(found)
+    return jobs
+
+
+def _with_status(jobs: QuerySet[Job], status: str) -> QuerySet[Job]:
+    wanted: set[str] = set()
+    for name in filter(None, (part.strip() for part in status.split(","))):
+        if name == "active":
+            wanted |= set(Status) - ENDED
+        elif name in set(Status):
+            wanted.add(name)
+        else:
+            raise SpecInvalid(f"There is no state {name!r}.", hint=f"Choose of: active, {', '.join(Status)}.")
+    return jobs.filter(status__in=wanted) if wanted else jobs
+
+
+def _sorted(jobs: QuerySet[Job], sort: str) -> QuerySet[Job]:
+    key = sort.removeprefix("-")
+    if key not in SORTS:
+        raise SpecInvalid(f"Cannot sort by {key!r}.", hint=f"Choose of: {', '.join(SORTS)}.")
+    column = SORTS[key]
+    order = column.desc(nulls_last=True) if sort.startswith("-") else column.asc(nulls_last=True)
+    return jobs.order_by(order, "-pk")
+
+
+class TimelineEntry(BaseModel):
+    at: datetime
+    before: str
+    after: str
+    reason: str
+
+
+def timeline_of(job: Job) -> list[TimelineEntry]:
+    return [
+        TimelineEntry(at=step.at, before=step.before, after=step.after, reason=step.reason)
+        for step in job.transitions.order_by("pk")
+    ]
+
+
+class NoticeInfo(BaseModel):
+    seq: int
+    at: datetime
+    level: str
+    code: str
+    text: str
+
+
+def notices_of(job: Job) -> list[NoticeInfo]:
+    return [
+        NoticeInfo(
+            seq=event.seq, at=event.at, level=event.body["level"], code=event.body["code"], text=event.body["text"]
+        )
+        for event in job.events.filter(kind="notice").order_by("seq")
+    ]
+
+
+class ArtifactInfo(BaseModel):
+    id: int
+    job: JobRef
+    kind: str
+    name: str
+    bytes: int
+    sha256: str
+    meta: dict[str, Any]
+    created_at: datetime
+
+
+def _artifact_infos(artifacts: QuerySet[Artifact]) -> list[ArtifactInfo]:
+    return [
+        ArtifactInfo(
+            id=artifact.pk,
+            job=JobRef(id=artifact.made_by_id, title=artifact.made_by.title),
+            kind=artifact.kind,
+            name=artifact.name,
+            bytes=artifact.bytes,
+            sha256=artifact.sha256,
+            meta=artifact.meta,
+            created_at=artifact.created_at,
+        )
+        for artifact in artifacts.filter(trashed_at=None).select_related("made_by").order_by("-created_at", "-pk")
+    ]
+
+
+def artifacts_of(job: Job) -> list[ArtifactInfo]:
+    return _artifact_infos(Artifact.objects.filter(made_by=job))
+
+
+def checkpoints_of(user: User, *, model: str = "") -> list[ArtifactInfo]:
+    """Checkpoints that a training may begin from, newest first."""
+    checkpoints = Artifact.objects.filter(kind="checkpoint", made_by__in=visible_jobs(user))
+    if model:
+        checkpoints = checkpoints.filter(made_by__spec__model__name=model)
+    return _artifact_infos(checkpoints)
+
+
+class DeviceInfo(BaseModel):
+    uuid: str
+    kind: str
+    name: str
+    host: str
+    memory_bytes: int
+    memory_used_bytes: int
+    utilisation_pct: float | None
+    temperature_c: float | None
+    power_w: float | None
+    bf16: bool
+    drained: bool
+    seen_at: datetime
+    leased_by: JobRef | None
+    """The run that holds it; without its title where the user may not see it."""
+
+
+def devices_list(user: User | None = None) -> list[DeviceInfo]:
+    """All devices, GPUs first. Cost: one query."""
+    devices = Device.objects.select_related("lease__attempt__job").order_by("host", "-kind", "name", "uuid")
+    return [
+        DeviceInfo(
+            uuid=device.uuid,
+            kind=device.kind,
+            name=device.name,
+            host=device.host,
+            memory_bytes=device.memory_bytes,
+            memory_used_bytes=device.memory_used_bytes,
+            utilisation_pct=device.utilisation_pct,
+            temperature_c=device.temperature_c,
+            power_w=device.power_w,
+            bf16=device.bf16,
+            drained=device.drained,
+            seen_at=device.seen_at,
+            leased_by=_holder(device, user),
+        )
+        for device in devices
+    ]
+
+
+def _holder(device: Device, user: User | None) -> JobRef | None:
+    if not hasattr(device, "lease"):
+        return None
+    job = device.lease.attempt.job
+    hidden = job.private and not (user and (user.is_staff or job.owner_id == user.pk))
+    return JobRef(id=job.pk, title="a private run" if hidden else job.title)

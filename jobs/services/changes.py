@@ -1,0 +1,109 @@
+"""What a person does to a job that exists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from jobs import transitions
+from jobs.access import job_for
+from jobs.doorbell import ring_on_commit
+from jobs.housekeeping import move_to_trash
+from jobs.lineage import dataset_spec_path, wake_dependents
+from jobs.models import Job
+from jobs.states import ALLOWED, ENDED, Status
+from wire.errors import ActionRefused, SpecInvalid
+
+
+def job_cancel(user: User, job_id: int) -> Job:
+    """End a job: at once where nothing runs, else its process finishes its step, saves and says so.
+
+    Raises:
+        ActionRefused: it has ended already, or it is another's.
+    """
+    while True:
+        job = job_for(user, job_id, change=True)
+        status = Status(job.status)
+        if status is Status.CANCELLING:
+            return job
+        if status in ENDED:
+            raise ActionRefused(f"{job.title} is {status} already.", hint="Only what has not ended can be cancelled.")
+        if _move_to_cancel(job, status, by=user):
+            return job_for(user, job_id)
+
+
+@transaction.atomic
+def _move_to_cancel(job: Job, status: Status, *, by: User) -> bool:
+    reason = f"cancelled by {by.username}"
+    if Status.CANCELLED not in ALLOWED[status]:
+        return transitions.move(job.pk, before=status, after=Status.CANCELLING, reason=reason)
+    won = transitions.move(
+        job.pk, before=status, after=Status.CANCELLED, reason=reason, ended_at=Now(), wait_reason="", resume_at_start=False
+    )
+    if won:
+        wake_dependents(job.pk)
+        ring_on_commit()
+    return won
+
+
+def job_rename(user: User, job_id: int, title: str) -> Job:
+    job = job_for(user, job_id, change=True)
+    wanted = title.strip()
+    if not 1 <= len(wanted) <= 200:
+        raise SpecInvalid(f"A title of {len(wanted)} characters.", hint="Give it 1 to 200 characters.")
+    return _set(job, title=wanted)
+
+
+def job_annotate(user: User, job_id: int, notes: str) -> Job:
+    return _set(job_for(user, job_id, change=True), notes=notes)
+
+
+@transaction.atomic
+def _set(job: Job, **columns: str) -> Job:
+    Job.objects.filter(pk=job.pk).update(**columns)
+    transitions.announce(job.pk)
+    job.refresh_from_db(fields=list(columns))
+    return job
+
+
+@transaction.atomic
+def jobs_delete(user: User, ids: Iterable[int]) -> int:
+    """Move jobs with all they made to the trash, where they stay for a week: all of them or none.
+
+    Raises:
+        ActionRefused: one has not ended, belongs to another, or something that stays depends on it.
+    """
+    wanted = sorted(set(ids))
+    jobs = [job_for(user, job_id, change=True) for job_id in wanted]
+    if unfinished := [job for job in jobs if Status(job.status) not in ENDED]:
+        raise ActionRefused(f"Not ended yet: {_names(unfinished)}.", hint="Cancel it first.")
+    if dependents := _dependents(wanted):
+        raise ActionRefused(
+            f"Still used by {_names(dependents)}.", hint="Delete those too, or first; nothing was deleted."
+        )
+    Job.objects.filter(pk__in=wanted).update(trashed_at=timezone.now())
+    for job_id in wanted:
+        transitions.announce(job_id)
+        transaction.on_commit(lambda job_id=job_id: move_to_trash(job_id))  # type: ignore[misc]
+    return len(wanted)
+
+
+def _dependents(ids: Sequence[int]) -> list[Job]:
+    """Jobs outside ``ids`` that read what one of them made."""
+    waiting = Q(status=Status.WAITING, spec__dataset__in=[dataset_spec_path(job_id) for job_id in ids])
+    return list(
+        Job.objects.filter(Q(inputs__artifact__made_by__in=ids) | waiting, trashed_at=None)
+        .exclude(pk__in=ids)
+        .distinct()
+        .order_by("pk")
+    )
+
+
+def _names(jobs: Sequence[Job], *, shown: int = 5) -> str:
+    names = ", ".join(f"{job.title} (#{job.pk})" for job in jobs[:shown])
+    return names if len(jobs) <= shown else f"{names} and {len(jobs) - shown} more"

@@ -1,0 +1,100 @@
+"""The live copy of what the database already holds: one Redis stream a job, and one that says which rows changed.
+
+Redis may be lost at any moment without losing a fact, so nothing here raises because it is away.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import redis
+from django.conf import settings
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError, ResponseError
+from redis.retry import Retry
+
+from wire.events import Envelope
+
+CHANGES: Final = "fovea:changes"
+EVENT_FIELD: Final = b"e"
+JOB_FIELD: Final = b"job"
+KEPT_EVENTS = 20_000
+KEPT_CHANGES = 2_000
+KEPT_S = 24 * 3600
+PATIENCE_S = 0.3
+"""How long a request may wait for a Redis that does not answer."""
+
+log = logging.getLogger(__name__)
+
+
+def events_key(job_id: int) -> str:
+    return f"fovea:job:{job_id}:events"
+
+
+@lru_cache(maxsize=4)
+def _client(url: str) -> redis.Redis:
+    return redis.Redis.from_url(
+        url,
+        # Answers differ between RESP2 and RESP3.
+        protocol=2,
+        socket_timeout=PATIENCE_S,
+        socket_connect_timeout=PATIENCE_S,
+        retry=Retry(NoBackoff(), 0),
+    )
+
+
+def client() -> redis.Redis:
+    return _client(settings.REDIS_URL)
+
+
+def reachable() -> bool:
+    if not settings.REDIS_URL:
+        return False
+    try:
+        return bool(client().ping())
+    except (RedisError, OSError):
+        return False
+
+
+def publish(job_id: int, envelopes: Sequence[Envelope]) -> bool:
+    """Append in order; the entry's id is the event's ``seq``, so twice is once. False where Redis is away."""
+    if not envelopes:
+        return True
+    key = events_key(job_id)
+    pipe = client().pipeline(transaction=False)
+    for envelope in envelopes:
+        pipe.xadd(
+            key, {EVENT_FIELD: envelope.model_dump_json()}, id=f"{envelope.seq}-0", maxlen=KEPT_EVENTS, approximate=True
+        )
+    pipe.expire(key, KEPT_S)
+    try:
+        answers: list[Any] = pipe.execute(raise_on_error=False)
+    except (RedisError, OSError):
+        return False
+    return not any(isinstance(answer, Exception) and not _known_already(answer) for answer in answers)
+
+
+def _known_already(answer: Exception) -> bool:
+    return isinstance(answer, ResponseError) and "equal or smaller" in str(answer)
+
+
+def published_seq(job_id: int) -> int | None:
+    """``seq`` of the newest event in the stream, 0 where it is empty, None where Redis is away."""
+    try:
+        entries: Any = client().xrevrange(events_key(job_id), count=1)
+    except (RedisError, OSError):
+        return None
+    return int(entries[0][0].split(b"-")[0]) if entries else 0
+
+
+def publish_change(job_id: int) -> None:
+    """Say that a job's row is not what it was."""
+    if not settings.REDIS_URL:
+        return
+    try:
+        client().xadd(CHANGES, {JOB_FIELD: str(job_id)}, maxlen=KEPT_CHANGES, approximate=True)
+    except (RedisError, OSError) as error:
+        log.debug("change of job %s not announced: %s", job_id, error)

@@ -1,0 +1,121 @@
+/** The tables of the home page: selection, and rows that stay true without a reload. */
+
+const SOCKET_RETRY_MS = 2000;
+const POLL_MS = 5000;
+const COALESCE_MS = 1000;
+
+const lists = document.querySelector("[data-lists]");
+
+/** Ids chosen by a check mark; kept here because rows are replaced when their job changes. @type {Set<string>} */
+const selected = new Set();
+
+/** Jobs that changed since the last refresh. @type {Set<number>} */
+const changed = new Set();
+
+let refreshAt = 0;
+let poll = 0;
+
+/** @returns {NodeListOf<HTMLInputElement>} */
+function boxes(/** @type {ParentNode} */ root) {
+  return root.querySelectorAll('input[name="ids"]:not(:disabled)');
+}
+
+function showSelection() {
+  for (const table of document.querySelectorAll("[data-table]")) {
+    let count = 0;
+    for (const box of boxes(table)) {
+      box.checked = selected.has(box.value);
+      box.closest("tr")?.setAttribute("aria-selected", String(box.checked));
+      if (box.checked) count += 1;
+    }
+    table.querySelector("[data-bulk]")?.toggleAttribute("hidden", count === 0);
+    const counter = table.querySelector("[data-bulk-count]");
+    if (counter) counter.textContent = String(count);
+    const all = table.querySelector("[data-select-all]");
+    if (all instanceof HTMLInputElement) {
+      all.checked = count > 0 && count === boxes(table).length;
+      all.indeterminate = count > 0 && !all.checked;
+    }
+  }
+}
+
+/** @param {HTMLInputElement} box */
+function remember(box) {
+  if (box.checked) selected.add(box.value);
+  else selected.delete(box.value);
+}
+
+/** @param {Event} event */
+function onChange(event) {
+  const box = event.target;
+  if (!(box instanceof HTMLInputElement) || box.type !== "checkbox") return;
+  if (box.matches("[data-select-all]")) {
+    for (const each of boxes(box.closest("[data-table]") ?? document)) {
+      each.checked = box.checked;
+      remember(each);
+    }
+  } else remember(box);
+  showSelection();
+}
+
+/** Rows that are on the page are replaced one by one; anything else asks for the tables anew. */
+async function refresh() {
+  const ids = [...changed];
+  changed.clear();
+  if (!ids.length || document.hidden) return;
+  const known = ids.every((id) => document.getElementById(`job-${id}`)) && ids.length <= 50;
+  const settled = lists?.querySelector(".empty") === null;
+  if (known && settled) await htmx.ajax("GET", `/rows/?ids=${ids.join(",")}`, { swap: "none", source: "#content" });
+  else await refreshAll();
+}
+
+async function refreshAll() {
+  await htmx.ajax("GET", location.pathname + location.search, { target: "#lists", source: "#content" });
+}
+
+/** @param {number} job */
+function onJobChanged(job) {
+  changed.add(job);
+  if (refreshAt) return;
+  refreshAt = window.setTimeout(() => {
+    refreshAt = 0;
+    refresh();
+  }, COALESCE_MS);
+}
+
+/** @param {boolean} live whether the socket tells what changes; without it the tables are asked for now and then. */
+function watch(live) {
+  if (live === (poll === 0)) return;
+  window.clearInterval(poll);
+  poll = live ? 0 : window.setInterval(refreshAll, POLL_MS);
+}
+
+function listen() {
+  const scheme = location.protocol === "https:" ? "wss" : "ws";
+  const socket = new WebSocket(`${scheme}://${location.host}/ws/changes/`);
+  socket.addEventListener("open", () => {
+    watch(true);
+    // What happened while nobody listened.
+    refreshAll();
+  });
+  socket.addEventListener("message", (message) => {
+    const body = JSON.parse(message.data);
+    if (body.type === "changed") onJobChanged(body.job);
+    if (body.type === "live") watch(body.ok);
+  });
+  socket.addEventListener("close", () => {
+    watch(false);
+    setTimeout(listen, SOCKET_RETRY_MS);
+  });
+}
+
+if (lists) {
+  document.addEventListener("change", onChange);
+  document.addEventListener("htmx:afterSettle", showSelection);
+  document.addEventListener("htmx:oobAfterSwap", showSelection);
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) refreshAll();
+  });
+  showSelection();
+  listen();
+}

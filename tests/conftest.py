@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from django.conf import settings
+from django.db import connection
+
+
+def pytest_sessionfinish(session):
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        shutil.rmtree(settings.TEST_ROOT, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup, django_db_blocker):
+    """The test database, known to processes that tests start."""
+    with django_db_blocker.unblock():
+        os.environ["FOVEA_TEST_DATABASE"] = str(connection.settings_dict["NAME"])
+    yield
+    del os.environ["FOVEA_TEST_DATABASE"]
+
+
+class RedisServer:
+    """A real server on a unix socket, which a test may kill and start again."""
+
+    def __init__(self, socket_path: Path) -> None:
+        self.socket_path = socket_path
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self.socket_path.unlink(missing_ok=True)
+        self.process = subprocess.Popen(
+            [
+                *("redis-server", "--port", "0", "--unixsocket", str(self.socket_path)),
+                *("--save", "", "--appendonly", "no", "--dir", str(self.socket_path.parent)),
+            ],
+            stdout=subprocess.DEVNULL,
+        )
+        from jobs.stream import reachable
+
+        until(reachable)
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+
+def until(condition, *, timeout_s=30.0):
+    """Wait for a condition; the limit only ends a test that would never end."""
+    deadline = time.monotonic() + timeout_s
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not true within {timeout_s} s: {condition}")
+        time.sleep(0.02)
+    return value
+
+
+@pytest.fixture(scope="session")
+def _redis_process():
+    server = RedisServer(Path(settings.DATA_DIR) / "redis.sock")
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def redis_server(_redis_process):
+    """Redis, running and empty."""
+    from jobs.stream import client
+
+    if not _redis_process.running:
+        _redis_process.start()
+    client().flushall()
+    return _redis_process
+
+
+@pytest.fixture
+def user(django_user_model):
+    return django_user_model.objects.create_user("ada", password="correct horse battery")
+
+
+@pytest.fixture
+def other_user(django_user_model):
+    return django_user_model.objects.create_user("grace", password="correct horse battery")
+
+
+@pytest.fixture
+def admin_user(django_user_model):
+    return django_user_model.objects.create_superuser("root", password="correct horse battery")
+
+
+@pytest.fixture
+def api(client, user):
+    """A browser that is signed in as ``user``."""
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture(autouse=True)
+def _storage_is_empty(request):
+    """Ids begin anew with each database, so folders of an earlier test would look like this one's."""
+    yield
+    for name in ("jobs", "trash", "uploads", "run"):
+        shutil.rmtree(Path(settings.DATA_DIR) / name, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left_behind():
+    """A test ends the processes and threads it started and leaves the environment as it was."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    threads = set(threading.enumerate())
+    yield
+    now = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    ignored = {"FOVEA_TEST_DATABASE"}
+    changed = {name for name in environment.keys() | now.keys() if environment.get(name) != now.get(name)} - ignored
+    assert not changed, f"environment changed: {sorted(changed)}"
+    left = [child for child in psutil.Process().children(recursive=True) if child.pid not in before and _runs(child)]
+    own = [child for child in left if "redis-server" not in child.name()]
+    for child in own:
+        child.send_signal(signal.SIGKILL)
+    assert not own, f"processes left: {own}"
+    until(lambda: not [thread for thread in set(threading.enumerate()) - threads if _matters(thread)], timeout_s=5)
+
+
+def _runs(child):
+    try:
+        return child.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _matters(thread):
+    # asgiref and tqdm keep daemon threads for the life of the process.
+    return thread.is_alive() and not thread.daemon and not thread.name.startswith("ThreadPoolExecutor")
