@@ -21,11 +21,13 @@ class Environment:
 
     data_dir: Path
     cache_dir: Path
+    cache_max_gib: float
     host: str
     port: int
     database_url: str
     redis_url: str
     weights_dir: Path | None
+    import_roots: list[Path]
     secret_key: str
     debug: bool
     allowed_hosts: list[str]
@@ -50,6 +52,7 @@ def read_environment() -> Environment:
 def _read(env: Env) -> Environment:
     data_dir = _folder(env.str("DATA_DIR", "") or str(BASE_DIR / "var"))
     weights_dir = env.str("WEIGHTS_DIR", "")
+    import_roots: list[str] = env.list("IMPORT_ROOTS", [])
     log_level = env.str("LOG_LEVEL", "INFO").upper()
     if log_level not in LOG_LEVELS:
         raise SettingError(f'Environment variable "LOG_LEVEL" invalid: {log_level} is none of {", ".join(LOG_LEVELS)}')
@@ -59,11 +62,13 @@ def _read(env: Env) -> Environment:
     return Environment(
         data_dir=data_dir,
         cache_dir=_folder(env.str("CACHE_DIR", "") or str(data_dir / "cache")),
+        cache_max_gib=env.float("CACHE_MAX_GIB", 50.0),
         host=env.str("HOST", "") or "127.0.0.1",
         port=port,
         database_url=env.str("DATABASE_URL", ""),
         redis_url=env.str("REDIS_URL", ""),
         weights_dir=_folder(weights_dir) if weights_dir else None,
+        import_roots=[_folder(root) for root in import_roots],
         secret_key=env.str("SECRET_KEY", ""),
         debug=env.bool("DEBUG", False),
         allowed_hosts=env.list("ALLOWED_HOSTS", []),

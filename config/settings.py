@@ -16,6 +16,7 @@ ENV = read_environment()
 DATA_DIR = ENV.data_dir
 CACHE_DIR = ENV.cache_dir
 WEIGHTS_DIR = ENV.weights_dir
+IMPORT_ROOTS = ENV.import_roots
 try:
     SECRET_KEY = ENV.secret_key or kept_secret(Places(DATA_DIR).secret_key_path)
     REDIS_URL = ENV.redis_url or local_redis_url(Places(DATA_DIR))
@@ -152,7 +153,13 @@ LOGGING = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": ENV.log_level},
     # Django's own handlers mail to administrators or speak only under DEBUG.
-    "loggers": {"django": {"handlers": [], "level": ENV.log_level, "propagate": True}},
+    "loggers": {
+        "django": {"handlers": [], "level": ENV.log_level, "propagate": True},
+        # A bell rings every few seconds; that it did is no news.
+        "celery.app.trace": {"level": "WARNING"},
+        "celery.beat": {"level": "WARNING"},
+        "celery.worker.strategy": {"level": "WARNING"},
+    },
 }
 
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = ENV.https_only

@@ -114,7 +114,8 @@ def answer(request: HttpRequest, error: FoveaError | Refusal) -> HttpResponse:
 
 def _answer(request: HttpRequest, problem: Problem) -> HttpResponse:
     if request.path.startswith(API_PREFIX):
-        return JsonResponse(problem.body(), status=problem.status)
+        headers = {"WWW-Authenticate": "Bearer"} if problem.status == 401 else {}
+        return JsonResponse(problem.body(), status=problem.status, headers=headers)
     template = "errors/banner.html" if request.headers.get("HX-Request") else "errors/error.html"
     return render(request, template, {"problem": problem}, status=problem.status)
 

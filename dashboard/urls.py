@@ -6,9 +6,23 @@ from django.views.generic import RedirectView
 
 from dashboard.api.docs import docs
 from dashboard.api.root import api
-from dashboard.views import accounts, health, people
+from dashboard.views import accounts, actions, datasets, health, home, people, training
 
 urlpatterns: list[URLPattern | URLResolver] = [
+    path("", home.home, name="home"),
+    path("rows/", home.rows, name="rows"),
+    path("datasets/", home.datasets, name="datasets"),
+    path("datasets/<int:job_id>/", datasets.dataset, name="dataset"),
+    path("datasets/<int:job_id>/pictures", datasets.pictures, name="dataset_pictures"),
+    path("samples/import", actions.sample_import, name="sample_import"),
+    path("datasets/<int:job_id>/train", actions.training_quick, name="training_quick"),
+    path("jobs/<int:job_id>/edit", actions.job_edit, name="job_edit"),
+    path("jobs/delete", actions.job_delete, name="job_delete"),
+    path("runs/new", training.run_new, name="run_new"),
+    path("runs/new/form", training.form_body, name="run_new_form"),
+    path("runs/new/panel", training.panel, name="run_new_panel"),
+    path("runs/new/previews", training.previews, name="run_new_previews"),
+    path("runs/new/devices", training.device_loads, name="run_new_devices"),
     path("login/", accounts.SignIn.as_view(), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
     path("setup/", accounts.setup, name="setup"),

@@ -28,7 +28,9 @@ def job_for(user: User, job_id: int, *, change: bool = False) -> Job:
     """
     job = visible_jobs(user).select_related("owner").filter(pk=job_id).first()
     if job is None:
-        raise NotFound(f"There is no run or dataset #{job_id}.", hint="It may have been deleted; look at the home page.")
+        raise NotFound(
+            f"There is no run or dataset #{job_id}.", hint="It may have been deleted; look at the home page."
+        )
     if change and not may_change(user, job):
         raise ActionRefused(
             f"{job.title} belongs to {job.owner.username}.", hint="Ask its owner or an administrator to change it."

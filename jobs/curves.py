@@ -116,7 +116,8 @@ def _stored(job: Job, names: Sequence[str] | None) -> Iterator[tuple[Series, Poi
 
 
 def _up_to(points: Points, last_seq: int) -> Points:
-    return points[points["seq"] <= last_seq]
+    recorded: Points = points[points["seq"] <= last_seq]
+    return recorded
 
 
 def _not_superseded(points: Points, attempts: Sequence[AttemptInfo]) -> Points:
@@ -126,13 +127,13 @@ def _not_superseded(points: Points, attempts: Sequence[AttemptInfo]) -> Points:
     keep = np.ones(len(points), dtype=bool)
     for attempt in attempts:
         keep &= (points["seq"] > attempt.started_seq) | (points["step"] <= attempt.from_step)
-    return points[keep]
+    kept: Points = points[keep]
+    return kept
 
 
 def _thinned(points: Points, max_points: int) -> Points:
     """At most about ``max_points``: both extremes of every bucket, first and last point, and where gaps begin."""
     import numpy as np
-    from tsdownsample import MinMaxDownsampler
 
     if len(points) <= max_points:
         return points
@@ -141,10 +142,20 @@ def _thinned(points: Points, max_points: int) -> Points:
     n_out = max(4, max_points - max_points % 2)
     chosen = [np.array([0, len(points) - 1])]
     if len(finite) > n_out:
-        chosen.append(finite[MinMaxDownsampler().downsample(np.ascontiguousarray(value[finite]), n_out=n_out)])
+        chosen.append(finite[_extremes(np.ascontiguousarray(value[finite]), n_out)])
     else:
         chosen.append(finite)
     missing = ~np.isfinite(value)
     gaps = np.flatnonzero(missing & ~np.concatenate(([False], missing[:-1])))
     chosen.append(gaps[:: max(1, math.ceil(len(gaps) / max_points))])
-    return points[np.unique(np.concatenate(chosen))]
+    kept: Points = points[np.unique(np.concatenate(chosen))]
+    return kept
+
+
+def _extremes(values: NDArray[np.float64], n_out: int) -> NDArray[np.intp]:
+    """Indices of the lowest and the highest value in each of ``n_out / 2`` buckets."""
+    import numpy as np
+    from tsdownsample import MinMaxDownsampler
+
+    downsampler: Any = MinMaxDownsampler
+    return np.asarray(downsampler().downsample(values, n_out=n_out), dtype=np.intp)

@@ -121,20 +121,20 @@ class Fanout:
     async def subscribe(self, topic: Topic) -> AsyncIterator[Subscription]:
         """What is published on the topic from now on. The first item is ``Live``: the present state."""
         subscription = Subscription(self._capacity)
-        self._open()
+        client = self._open()
         self._listeners.setdefault(topic, set()).add(subscription)
         try:
             with contextlib.suppress(RedisError, OSError):
-                await self._check_mark()
-                await self._locate(topic)
+                await self._check_mark(client)
+                await self._locate(client, topic)
             if subscription.is_empty:
                 subscription.put(Live(ok=self.connected))
             yield subscription
         finally:
             await self._leave(topic, subscription)
 
-    def _open(self) -> None:
-        if self._reader is None:
+    def _open(self) -> redis.asyncio.Redis:
+        if self._client is None:
             self._client = redis.asyncio.Redis.from_url(
                 settings.REDIS_URL,
                 protocol=2,
@@ -142,7 +142,8 @@ class Fanout:
                 socket_connect_timeout=1,
                 retry=Retry(NoBackoff(), 0),
             )
-            self._reader = asyncio.create_task(self._read_for_ever(), name="fanout")
+            self._reader = asyncio.create_task(self._read_for_ever(self._client), name="fanout")
+        return self._client
 
     async def _leave(self, topic: Topic, subscription: Subscription) -> None:
         listeners = self._listeners[topic]
@@ -166,42 +167,39 @@ class Fanout:
             with contextlib.suppress(RedisError, OSError):
                 await client.aclose()
 
-    async def _locate(self, topic: Topic) -> None:
+    async def _locate(self, client: redis.asyncio.Redis, topic: Topic) -> None:
         """Begin after the newest entry. A literal ``$`` would lose what arrives between two reads."""
-        assert self._client is not None
         if topic not in self._positions:
-            entries: Any = await self._client.xrevrange(_key(topic), count=1)
+            entries: Any = await client.xrevrange(_key(topic), count=1)
             self._positions.setdefault(topic, entries[0][0] if entries else b"0-0")
 
-    async def _read_for_ever(self) -> None:
+    async def _read_for_ever(self, client: redis.asyncio.Redis) -> None:
         while True:
             try:
-                await self._check_mark()
-                await self._read_once()
+                await self._check_mark(client)
+                await self._read_once(client)
             except (RedisError, OSError) as error:
                 if self.connected:
                     log.warning("live events are interrupted: %s", error)
                 self._set_connected(ok=False)
                 await asyncio.sleep(RETRY_S)
 
-    async def _check_mark(self) -> None:
+    async def _check_mark(self, client: redis.asyncio.Redis) -> None:
         """Notice an emptied Redis: a key of ours is gone, so events may be gone unread."""
-        assert self._client is not None
         now = asyncio.get_running_loop().time()
         if self.connected and now - self._marked_at < MARK_EVERY_S:
             return
-        was_there = await self._client.set(self._mark, b"1", ex=60, get=True)
+        was_there = await client.set(self._mark, b"1", ex=60, get=True)
         self._marked_at = now
         if not self.connected or was_there is None:
             self._set_connected(ok=True)
 
-    async def _read_once(self) -> None:
-        assert self._client is not None
+    async def _read_once(self, client: redis.asyncio.Redis) -> None:
         for topic in list(self._listeners):
-            await self._locate(topic)
+            await self._locate(client, topic)
         topics = {_key(topic).encode(): topic for topic in self._listeners}
         streams: Any = {_key(topic): self._positions[topic] for topic in self._listeners}
-        answer: Any = await self._client.xread(streams, count=BATCH, block=BLOCK_MS)
+        answer: Any = await client.xread(streams, count=BATCH, block=BLOCK_MS)
         for key, entries in answer or ():
             topic = topics[key]
             if topic in self._positions:

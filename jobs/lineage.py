@@ -38,7 +38,7 @@ def waiting_for(import_id: int) -> list[Job]:
 
 @transaction.atomic
 def wake_dependents(import_id: int) -> list[int]:
-    """Queue the jobs that waited for this import, or fail them where it made nothing. Gives the ids that were queued."""
+    """Queue the jobs that waited for this import, or fail them where it made nothing. Gives the ids of the queued."""
     source = Job.objects.get(pk=import_id)
     if Status(source.status) not in ENDED:
         return []

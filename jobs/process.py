@@ -40,6 +40,13 @@ def identify(pid: int) -> ProcessIdentity | None:
     return ProcessIdentity(boot_id(), pid, int(fields[_START_TIME]))
 
 
+def identify_self() -> ProcessIdentity:
+    me = identify(os.getpid())
+    if me is None:
+        raise RuntimeError("/proc does not show this process")
+    return me
+
+
 def alive(identity: ProcessIdentity) -> bool:
     return identify(identity.pid) == identity
 

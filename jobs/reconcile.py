@@ -1,4 +1,39 @@
+"""Puts right what a killed process left: attempts without a supervisor, leases without an attempt, forgotten sleepers.
+
+It looks at processes, never at age: a supervisor that is slow is not dead.
+"""
+
 from __future__ import annotations
 
+import logging
 
-def reconcile() -> list[int]: ...
+from jobs import launch
+from jobs.host import host_name
+from jobs.lineage import dataset_job_id, wake_dependents
+from jobs.models import Attempt, DeviceLease, Job
+from jobs.states import Status
+
+log = logging.getLogger(__name__)
+
+
+def reconcile() -> list[int]:
+    """Gives the ids of the attempts that got a new supervisor."""
+    launch.reap()
+    DeviceLease.objects.filter(attempt__ended_at__isnull=False).delete()
+    _wake_sleepers()
+    orphans = [
+        attempt
+        for attempt in Attempt.objects.filter(host=host_name(), ended_at__isnull=True)
+        if not launch.is_supervised(attempt)
+    ]
+    for attempt in orphans:
+        log.warning("adopting job=%s attempt=%s: its supervisor is gone", attempt.job_id, attempt.n)
+        launch.start_supervisor(attempt)
+    return [attempt.pk for attempt in orphans]
+
+
+def _wake_sleepers() -> None:
+    """Jobs whose dataset was ready at the very moment when they began to wait for it."""
+    waiting = Job.objects.filter(status=Status.WAITING).values_list("spec", flat=True)
+    for import_id in {found for spec in waiting if (found := dataset_job_id(spec)) is not None}:
+        wake_dependents(import_id)

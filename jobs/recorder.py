@@ -58,15 +58,16 @@ def record(attempt: Attempt, envelopes: Sequence[Envelope]) -> list[Envelope]:
         return []
     if [envelope.seq for envelope in new] != list(range(job.last_seq + 1, job.last_seq + 1 + len(new))):
         raise EventGap(f"job {job.pk}: {new[0].seq} to {new[-1].seq} do not follow {job.last_seq}")
-    _Batch(job).apply(new)
+    _Batch(job, attempt).apply(new)
     return new
 
 
 class _Batch:
     """What one transaction changes."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, attempt: Attempt) -> None:
         self._job = job
+        self._attempt = attempt
         self._columns: dict[str, Any] = {}
         self._points: dict[str, bytearray] = defaultdict(bytearray)
         self._declared: dict[str, SeriesInfo] = {}
@@ -106,9 +107,7 @@ class _Batch:
             case _:
                 assert_never(event)
         body = event.model_dump(mode="json", exclude={"kind"})
-        self._events.append(
-            JobEvent(job=self._job, seq=envelope.seq, at=envelope.at, kind=event.kind, body=body)
-        )
+        self._events.append(JobEvent(job=self._job, seq=envelope.seq, at=envelope.at, kind=event.kind, body=body))
 
     def _attempt_started(self, event: AttemptStarted, seq: int) -> None:
         Attempt.objects.filter(job=self._job, n=event.n).update(
@@ -119,9 +118,9 @@ class _Batch:
         )
         self._declared |= {info.name: info for info in event.series}
         self._columns |= {"error_code": "", "error_message": "", "error_hint": ""}
-        transitions.move(
-            self._job.pk, before=Status.STARTING, after=Status.RUNNING, reason=f"attempt {event.n} from step {event.from_step}"
-        )
+        if event.n == self._attempt.n:
+            reason = f"attempt {event.n} from step {event.from_step}"
+            transitions.move(self._job.pk, before=Status.STARTING, after=Status.RUNNING, reason=reason)
 
     def _artifact_made(self, event: ArtifactMade, at: datetime) -> None:
         Artifact.objects.update_or_create(
@@ -141,9 +140,7 @@ class _Batch:
     def _run_ended(self, event: RunEnded) -> None:
         """How it ended is decided by the supervisor; what went wrong is said here."""
         if event.outcome in {"failed", "errored"}:
-            self._columns |= {
-                "error_code": event.code, "error_message": event.message, "error_hint": event.hint
-            }
+            self._columns |= {"error_code": event.code, "error_message": event.message, "error_hint": event.hint}
 
 
 def _append_points(job: Job, points: dict[str, bytearray], declared: dict[str, SeriesInfo]) -> None:

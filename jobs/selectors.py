@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import F, Q, QuerySet
+from django.db.models import DurationField, Expression, ExpressionWrapper, F, Q, QuerySet
 from django.db.models.functions import Coalesce, Now
 from pydantic import BaseModel
 
@@ -41,7 +41,7 @@ __all__ = [
     "timeline_of",
 ]
 
-SORTS = {
+SORTS: dict[str, Expression | F] = {
     "created": F("created_at"),
     "started": F("started_at"),
     "ended": F("ended_at"),
@@ -50,7 +50,7 @@ SORTS = {
     "owner": F("owner__username"),
     "best": F("best_value"),
     "disk": F("disk_bytes"),
-    "duration": Coalesce("ended_at", Now()) - F("started_at"),
+    "duration": ExpressionWrapper(Coalesce("ended_at", Now()) - F("started_at"), output_field=DurationField()),
 }
 
 

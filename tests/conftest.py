@@ -13,6 +13,8 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
+PASSWORD = "correct horse battery"  # noqa: S105
+
 
 def pytest_sessionfinish(session):
     if "PYTEST_XDIST_WORKER" not in os.environ:
@@ -89,17 +91,17 @@ def redis_server(_redis_process):
 
 @pytest.fixture
 def user(django_user_model):
-    return django_user_model.objects.create_user("ada", password="correct horse battery")
+    return django_user_model.objects.create_user("ada", password=PASSWORD)
 
 
 @pytest.fixture
 def other_user(django_user_model):
-    return django_user_model.objects.create_user("grace", password="correct horse battery")
+    return django_user_model.objects.create_user("grace", password=PASSWORD)
 
 
 @pytest.fixture
 def admin_user(django_user_model):
-    return django_user_model.objects.create_superuser("root", password="correct horse battery")
+    return django_user_model.objects.create_superuser("root", password=PASSWORD)
 
 
 @pytest.fixture

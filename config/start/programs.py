@@ -44,7 +44,7 @@ def programs(*, places: Places, host: str, port: int, redis_server: Path | None)
 def _web(host: str, port: int) -> tuple[str, ...]:
     return (
         *(sys.executable, "-m", "uvicorn", "config.asgi:application", "--host", host, "--port", str(port)),
-        *("--ws", "websockets", "--timeout-graceful-shutdown", "3", "--no-server-header"),
+        *("--ws", "websockets-sansio", "--lifespan", "off", "--timeout-graceful-shutdown", "3", "--no-server-header"),
         # Addresses hold invitation links, so they are not logged. X-Forwarded-* counts from FORWARDED_ALLOW_IPS alone.
         "--no-access-log",
         "--proxy-headers",

@@ -117,6 +117,7 @@ class Up:
         return {
             "DATA_DIR": str(self._env.data_dir),
             "CACHE_DIR": str(self._env.cache_dir),
+            "CACHE_MAX_GIB": str(self._env.cache_max_gib),
             "HOST": self._env.host,
             "PORT": str(self._env.port),
             "REDIS_URL": settings.REDIS_URL,

@@ -35,6 +35,12 @@ class OptionField:
         return as_text(self.bound.value())
 
     @property
+    def default_label(self) -> str:
+        """The default as a person reads it: of a choice its label."""
+        labels = dict(getattr(self.bound.field, "choices", ()))
+        return str(labels.get(self.default, self.default)).partition(":")[0]
+
+    @property
     def modified(self) -> bool:
         return self.value != self.default
 

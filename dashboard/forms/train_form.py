@@ -38,6 +38,11 @@ class Section:
     def advanced(self) -> list[OptionField]:
         return [field for field in self.fields if field.advanced]
 
+    @property
+    def advanced_open(self) -> bool:
+        """Whether something in there deserves to be seen."""
+        return any(field.modified or field.bound.errors for field in self.advanced)
+
 
 class TrainForm:
     """What a person has chosen so far, with the defaults that follow from it.
@@ -105,6 +110,10 @@ class TrainForm:
         if self.start_kind == "published":
             return FromPublished(weights=name)
         return CheckpointInit(artifact=int(name)) if self.start_kind == "checkpoint" else FromScratch()
+
+    @property
+    def checkpoint_id(self) -> int | None:
+        return self.init.artifact if isinstance(self.init, CheckpointInit) else None
 
     # Defaults.
 

@@ -104,3 +104,9 @@ def score(best: Any) -> str:
 @register.filter
 def percent(share: float | None) -> str:
     return NOTHING if share is None else f"{share * 100:.0f} %"
+
+
+@register.filter
+def free_bytes(device: Any) -> int:
+    """Memory of a device that nobody uses."""
+    return max(0, int(device.memory_bytes) - int(device.memory_used_bytes))

@@ -9,19 +9,21 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from dashboard.dry_run import spec_of
 from dashboard.forms.train_form import TrainForm
-from dashboard.previews import PreviewFailed, Look, augmented
+from dashboard.previews import Look, PreviewFailed, pictures_of
 from dashboard.visitor import SignedIn
 from jobs.access import job_for
 from jobs.planning import DatasetFacts
 from jobs.requests import CheckpointInit, TrainingRequest
 from jobs.selectors import DeviceInfo, JobSummary, checkpoints_of, datasets_of, devices_list
-from jobs.services import training_request_of, training_spec, training_submit
+from jobs.services import training_request_of, training_submit
 from jobs.states import Status
 from wire.errors import NotFound, UserError
-from wire.specs import Choice, TrainOptions
 
 N_PREVIEWS = 12
+COMMAND = "python -m engine train --dir jobs/<id>"
+"""The id is given when the row is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +73,10 @@ def previews(request: SignedIn) -> HttpResponse:
     options = wish.options
     look = Look(options.image_px, options.resize, options.colour, options.augmentation, options.seed)
     try:
-        tiles = augmented(form.dataset.id, look, n=N_PREVIEWS)
+        tiles = pictures_of(form.dataset.id, look, n=N_PREVIEWS)
     except PreviewFailed as error:
         return render(request, "training/previews.html", {"error": str(error)})
-    return render(request, "training/previews.html", {"tiles": tiles, "options": options})
+    return render(request, "training/previews.html", {"tiles": tiles})
 
 
 @require_GET
@@ -144,10 +146,10 @@ def _start_from(request: SignedIn) -> TrainingRequest | None:
 
 def _context(request: SignedIn, form: TrainForm) -> dict[str, object]:
     wish = form.request()
-    spec, command, refusal = "", "", None
+    spec, refusal = "", None
     if wish is not None:
         try:
-            spec = training_spec(request.user, wish).model_dump_json(indent=2)
+            spec = spec_of(request.user, wish).model_dump_json(indent=2)
         except UserError as error:
             refusal = error
     return {
@@ -156,7 +158,7 @@ def _context(request: SignedIn, form: TrainForm) -> dict[str, object]:
         "datasets": _ready_datasets(request),
         "forecast": _forecast(form, wish) if wish else None,
         "spec": spec,
-        "command": command,
+        "command": COMMAND,
         "refusal": refusal,
     }
 

@@ -27,9 +27,7 @@ def draw_missing(writer: DatasetWriter, labels: Iterable[int], options: ImportOp
     for label in labels:
         members = [*writer.members(label, split=None), *writer.members(label, split="train")]
         ranked = [id_ for id_, name in sorted(members, key=lambda member: _rank(options.seed, member[1]))]
-        n_all = len(ranked)
-        for split, pct in missing.items():
-            n_taken = min(max(1, round(n_all * pct / 100)), max(0, len(ranked) - 1))
+        for split, n_taken in _shares(len(ranked), missing).items():
             writer.assign(split, ranked[:n_taken])
             ranked = ranked[n_taken:]
         writer.assign("train", ranked)
@@ -39,6 +37,17 @@ def draw_missing(writer: DatasetWriter, labels: Iterable[int], options: ImportOp
     ]
     notes += [f"{_NAMES[split]}: as the source gives it." for split in _NAMES if split in given]
     return tuple(notes)
+
+
+def _shares(n_images: int, share_pct: dict[SplitName, float]) -> dict[SplitName, int]:
+    """At least one image for training, then one for each split in turn, then as the shares say."""
+    shares: dict[SplitName, int] = {}
+    n_left = n_images - 1
+    for n_later, (split, pct) in zip(reversed(range(len(share_pct))), share_pct.items(), strict=True):
+        wanted = max(1, round(n_images * pct / 100))
+        shares[split] = min(wanted, max(min(1, n_left), n_left - n_later))
+        n_left -= shares[split]
+    return shares
 
 
 def _rank(seed: int, name: str) -> bytes:

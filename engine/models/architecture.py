@@ -71,7 +71,7 @@ def torchvision_architecture(
     """A network of torchvision, which is imported when the network is built."""
 
     def build(*, n_classes: int, image_px: int, options: BaseModel) -> nn.Module:
-        from torchvision.models import get_model  # type: ignore[import-untyped]
+        from torchvision.models import get_model
 
         return cast(nn.Module, get_model(name, weights=None, num_classes=n_classes, **(settings or {})))
 

@@ -1,1 +1,1 @@
-"""A dataset on disk: ``manifest.json``, ``samples.sqlite`` (a row per image), ``images.lmdb`` (the bytes as they came)."""
+"""A dataset on disk: ``manifest.json``, ``samples.sqlite`` (a row an image), ``images.lmdb`` (bytes as they came)."""

@@ -136,7 +136,7 @@ class _SharedEnvironments:
             if path in self._open:
                 environment, n_users = self._open[path]
             else:
-                # A dataset never changes, so there is nothing to lock; a lock file would be a write into another's folder.
+                # A dataset never changes, so there is nothing to lock, and no folder of another to write into.
                 environment = lmdb.open(str(path), subdir=False, readonly=True, lock=False, readahead=False)
                 n_users = 0
             self._open[path] = (environment, n_users + 1)

@@ -43,7 +43,13 @@ def _move_to_cancel(job: Job, status: Status, *, by: User) -> bool:
     if Status.CANCELLED not in ALLOWED[status]:
         return transitions.move(job.pk, before=status, after=Status.CANCELLING, reason=reason)
     won = transitions.move(
-        job.pk, before=status, after=Status.CANCELLED, reason=reason, ended_at=Now(), wait_reason="", resume_at_start=False
+        job.pk,
+        before=status,
+        after=Status.CANCELLED,
+        reason=reason,
+        ended_at=Now(),
+        wait_reason="",
+        resume_at_start=False,
     )
     if won:
         wake_dependents(job.pk)

@@ -178,9 +178,7 @@ def _resolve_init(owner: User, init: InitRequest, card: ModelCard) -> tuple[Init
 
 def _checkpoint_for(owner: User, artifact_id: int, card: ModelCard) -> Artifact:
     checkpoint = (
-        Artifact.objects.filter(
-            pk=artifact_id, kind="checkpoint", trashed_at=None, made_by__in=visible_jobs(owner)
-        )
+        Artifact.objects.filter(pk=artifact_id, kind="checkpoint", trashed_at=None, made_by__in=visible_jobs(owner))
         .select_related("made_by")
         .first()
     )

@@ -37,7 +37,7 @@ export function formatPercent(value, digits = 1) {
 }
 
 /**
- * A duration by its two largest units: `850 ms`, `12 s`, `4 min 5 s`, `2 h 10 min`, `3 d 4 h`.
+ * A duration by its two largest units: `850 ms`, `12 s`, `4 min 05 s`, `2 h 10 min`, `3 d 4 h`.
  * @param {number | null | undefined} seconds
  */
 export function formatDuration(seconds) {
@@ -104,5 +104,5 @@ function twoUnits(seconds, large, largeName, small, smallName) {
   const rounded = Math.round(seconds / small) * small;
   const rest = Math.floor((rounded % large) / small);
   const head = `${Math.floor(rounded / large)} ${largeName}`;
-  return rest === 0 ? head : `${head} ${rest} ${smallName}`;
+  return `${head} ${smallName === "h" ? rest : String(rest).padStart(2, "0")} ${smallName}`;
 }

@@ -6,10 +6,11 @@ import contextlib
 import socket
 import threading
 from types import TracebackType
+from typing import Self
 
 
 class Proxy:
-    """Forwards every connection to ``target_port`` until it is cut; a cut closes what is open and refuses what comes."""
+    """Forwards every connection to ``target_port`` until it is cut; a cut closes what is open."""
 
     def __init__(self, target_port: int) -> None:
         self._target_port = target_port
@@ -20,7 +21,7 @@ class Proxy:
         self._cut = False
         self._threads: list[threading.Thread] = []
 
-    def __enter__(self) -> Proxy:
+    def __enter__(self) -> Self:
         self._spawn(self._accept)
         return self
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import redis
 
@@ -47,7 +47,7 @@ class Stack:
         self._log_path = data_dir / "up.txt"
         self._process: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> Stack:
+    def __enter__(self) -> Self:
         self.start()
         return self
 

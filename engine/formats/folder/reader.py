@@ -62,7 +62,7 @@ class FolderFormat:
 def _layout(root: Path) -> _Layout:
     """The class folders, each with the split that it lies in."""
     top: str | Path = root
-    while len(folders := _folders(top)) == 1 and not _has_files(top) and _folders(folders[0]):
+    while len(folders := _folders(top)) == 1 and _is_wrapping(top, folders[0]):
         top = folders[0].path
     split_of = {folder: _SPLITS[folder.name.lower()] for folder in folders if folder.name.lower() in _SPLITS}
     # "train" may also be a class, of vehicles: then it holds no folders, or stands beside folders that are no splits.
@@ -131,6 +131,11 @@ def _folders(folder: str | Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
         for entry in _entries(folder)
         if entry.is_dir(follow_symlinks=False) and entry.name.lower() not in _CLUTTER
     ]
+
+
+def _is_wrapping(top: str | Path, only: os.DirEntry[str]) -> bool:
+    """Whether the only folder in ``top`` is there for the whole tree, not a class and not a split."""
+    return _SPLITS.get(only.name.lower()) != "train" and not _has_files(top) and bool(_folders(only))
 
 
 def _has_files(folder: str | Path) -> bool:

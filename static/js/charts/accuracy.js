@@ -10,7 +10,6 @@ export const accuracy = {
       title: "Accuracy",
       group: "training",
       unit: "%",
-      scale: 100,
       smooth: true,
       best: "val/top1",
       lines: presentLines(names, [

@@ -28,7 +28,7 @@ const MARKERS_UP_TO = 40;
 const RAW_OPACITY = 0.28;
 
 /**
- * The values of a panel, scaled and smoothed, at full resolution.
+ * The values of a panel as they are and smoothed, at full resolution.
  * @param {Panel} panel
  * @param {RunStore} store
  * @param {View} view
@@ -49,8 +49,7 @@ export function contentOf(panel, store, view) {
 function curveOf(panel, line, store, view) {
   const series = store.series.get(line.series);
   if (!series || series.step.length === 0) return [];
-  const scale = panel.scale ?? 1;
-  const raw = scale === 1 ? series.value : series.value.map((value) => (value === null ? null : value * scale));
+  const raw = series.value;
   const drawn = panel.smooth && view.smoothing > 0 ? smooth(raw, view.smoothing) : raw;
   return [{ line, xs: positions(series, view.x, store), raw, drawn }];
 }

@@ -6,10 +6,9 @@
  * @typedef {{series: string, label: string, colour: number, dash?: "solid" | "dash" | "dot"}} Line
  */
 /**
- * - `scale` multiplies every value before it is shown (a fraction as per cent).
- * - `smooth`: whether the slider applies. - `zero`: whether the axis begins at zero. - `range`: a fixed axis.
+ * - `unit` is that of all lines. - `smooth`: whether the slider applies. - `zero`: whether the axis begins at zero. - `range`: a fixed axis.
  * - `best`: the series on which the best checkpoint is marked.
- * @typedef {{id: string, title: string, group: "training" | "system", unit: string, lines: Line[], scale?: number,
+ * @typedef {{id: string, title: string, group: "training" | "system", unit: string, lines: Line[],
  *   smooth?: boolean, zero?: boolean, range?: [number, number], best?: string}} Panel
  */
 /**

@@ -1,0 +1,238 @@
+"""A job's checkpoints: which there are, when the next is due, which may go.
+
+There are those that ``artifact.made`` announced and ``artifact.dropped`` did not take back; nobody lists the folder.
+
+When: at the end of an epoch if it is the best so far, the last, or ``_EPOCH_GAP_S`` after the previous one; within long
+epochs every ``_STEP_GAP_S``, or every ``checkpoint_every`` steps and then exactly there. All gaps stretch so that saving
+takes at most about 3 % of the time. A best epoch that comes too soon after a save is kept in memory and written with
+the next one; it is lost with the process, and found again when the resumed run repeats its epoch.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from engine.emit import Sink
+from engine.train.checkpoint import Payload, read_checkpoint, write_durable
+from wire.errors import CheckpointDamaged, CheckpointMissing
+from wire.events import ArtifactDropped, ArtifactMade, CheckpointBest, Notice
+from wire.layout import JobDir
+
+_BEST_GAP_S = 2.0
+_EPOCH_GAP_S = 5.0
+_STEP_GAP_S = 60.0
+_COST_FACTOR = 33.0
+"""A save that took one second is followed by 33 without one: 3 %."""
+_N_NEWEST = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    step: int
+    series: str
+    value: float
+
+    def improved_by(self, value: float, better: Literal["lower", "higher"]) -> bool:
+        return value > self.value if better == "higher" else value < self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything to continue from a step, and what the checkpoint's page should tell."""
+
+    step: int
+    payload: Payload
+    meta: dict[str, Any]
+
+    def detached(self) -> Snapshot:
+        """A copy that later steps do not change, in the machine's memory."""
+        return Snapshot(self.step, _cloned(self.payload), self.meta)
+
+
+def artifact_name(step: int) -> str:
+    return f"step-{step}"
+
+
+class Shelf:
+    """Writes, announces and retires the checkpoints of one job.
+
+    Args:
+        kept: what earlier attempts left, by step.
+        best: the best so far, as the checkpoint that the run continues from has it.
+        announced_best: the last that ``checkpoint.best`` named.
+    """
+
+    def __init__(
+        self,
+        job: JobDir,
+        sink: Sink,
+        *,
+        kept: dict[int, ArtifactMade],
+        best: Best | None,
+        announced_best: CheckpointBest | None,
+        checkpoint_every: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._job = job
+        self._sink = sink
+        self._kept = dict(kept)
+        self.best = best if best and best.step in kept else None  # a best whose file is lost must be found anew
+        self._announced_best = announced_best
+        self._checkpoint_every = checkpoint_every
+        self._clock = clock
+        self._started_at = clock()
+        self._saved_at: float | None = None
+        self._cost_s = 0.0
+        self._pending: Snapshot | None = None
+        self._announce_best()
+
+    def due(self, step: int) -> bool:
+        """Whether to save within an epoch, after ``step``."""
+        if self._pending and self._rested(_BEST_GAP_S):
+            return True
+        if self._checkpoint_every:
+            return step % self._checkpoint_every == 0
+        return self._rested(_STEP_GAP_S)
+
+    def save(self, snapshot: Snapshot) -> None:
+        """Write and announce now, a pending best before it."""
+        if self._pending:
+            self._write(self._pending)
+            self._pending = None
+        if snapshot.step not in self._kept:
+            self._write(snapshot)
+
+    def epoch_end(self, snapshot: Snapshot, *, is_last: bool) -> None:
+        """Save if it is time; ``best`` has been set before, so that the snapshot knows it."""
+        is_best = self.best is not None and self.best.step == snapshot.step
+        if is_best:
+            self._pending = None  # surpassed before it was written
+        is_asked = self._checkpoint_every > 0 and snapshot.step % self._checkpoint_every == 0
+        rested = self._saved_at is None or self._rested(_BEST_GAP_S if is_best else _EPOCH_GAP_S)
+        if is_last or is_asked or rested:
+            self.save(snapshot)
+        elif is_best:
+            self._pending = snapshot.detached()
+
+    def _rested(self, gap_s: float) -> bool:
+        since = self._started_at if self._saved_at is None else self._saved_at
+        return self._clock() - since >= max(gap_s, _COST_FACTOR * self._cost_s)
+
+    def _write(self, snapshot: Snapshot) -> None:
+        began_at = self._clock()
+        name = artifact_name(snapshot.step)
+        path = self._job.checkpoints_dir / f"{name}.pt"
+        # Never a checkpoint ahead of its events: what a resumed run will not repeat must be durable before it.
+        self._sink.sync()
+        written = write_durable(snapshot.payload, path, scratch_dir=self._job.scratch_dir)
+        made = ArtifactMade(
+            artifact="checkpoint",
+            name=name,
+            path=str(path.relative_to(self._job.path)),
+            sha256=written.sha256,
+            bytes=written.bytes,
+            meta=snapshot.meta,
+        )
+        self._sink.emit(made)
+        self._kept[snapshot.step] = made
+        self._announce_best()
+        self._retire()
+        self._saved_at = self._clock()
+        self._cost_s = self._saved_at - began_at
+
+    def _announce_best(self) -> None:
+        best = self.best
+        if best is None or best.step not in self._kept:
+            return
+        event = CheckpointBest(
+            step=best.step, series=best.series, value=best.value, artifact=artifact_name(best.step)
+        )
+        if event != self._announced_best:
+            self._sink.emit(event)
+            self._announced_best = event
+
+    def _retire(self) -> None:
+        """Keep the best and the newest; an older one goes only now that its successor is durable and announced."""
+        newest = sorted(self._kept)[-_N_NEWEST:]
+        spared = {*newest, *([self.best.step] if self.best else [])}
+        # While a new best waits in memory, the one that was announced last is still the best there is on disk.
+        spared |= {self._announced_best.step} if self._announced_best else set()
+        for step in sorted(self._kept.keys() - spared):
+            made = self._kept.pop(step)
+            self._sink.emit(ArtifactDropped(name=made.name, reason="A newer checkpoint took its place."))
+            self._job.resolve(made.path).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What earlier attempts left to continue from."""
+
+    payload: Payload | None
+    kept: dict[int, ArtifactMade]
+    announced_best: CheckpointBest | None
+    events: tuple[Notice | ArtifactDropped, ...]
+    """What to tell about checkpoints that could not be used."""
+
+
+def find_checkpoints(job: JobDir) -> Found:
+    """The newest intact checkpoint of this job, and the others that are on the shelf. Cost: reads all events."""
+    kept, announced_best = _announced(job.events_path)
+    told: list[Notice | ArtifactDropped] = []
+    payload: Payload | None = None
+    for step in sorted(kept, reverse=True):
+        made = kept[step]
+        try:
+            payload = read_checkpoint(job.resolve(made.path), sha256=made.sha256)
+            break
+        except (CheckpointDamaged, CheckpointMissing) as error:
+            text = f"{error.message} The run continues from an earlier one."
+            told.append(Notice(level="warning", code=error.code, text=text))
+            told.append(ArtifactDropped(name=made.name, reason="It could not be read."))
+            job.resolve(made.path).unlink(missing_ok=True)
+            del kept[step]
+    _remove_strays(job, kept)
+    return Found(payload, kept, announced_best, tuple(told))
+
+
+def _announced(events_path: Path) -> tuple[dict[int, ArtifactMade], CheckpointBest | None]:
+    kept: dict[str, ArtifactMade] = {}
+    best: CheckpointBest | None = None
+    with events_path.open("rb") as lines:
+        for line in lines:
+            if b'"artifact' not in line:  # most lines are scalars; they are not parsed
+                continue
+            event = json.loads(line)["event"]
+            match event["kind"]:
+                case "artifact.made" if event["artifact"] == "checkpoint":
+                    kept[event["name"]] = ArtifactMade.model_validate(event)
+                case "artifact.dropped":
+                    kept.pop(event["name"], None)
+                case "checkpoint.best":
+                    best = CheckpointBest.model_validate(event)
+    return {int(made.meta["step"]): made for made in kept.values()}, best
+
+
+def _remove_strays(job: JobDir, kept: dict[int, ArtifactMade]) -> None:
+    """Files that a killed attempt wrote and could not announce, or dropped and could not remove."""
+    known = {job.resolve(made.path) for made in kept.values()}
+    if job.checkpoints_dir.is_dir():
+        for path in job.checkpoints_dir.iterdir():
+            if path not in known:
+                path.unlink()
+
+
+def _cloned(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.detach().to("cpu", copy=True)
+    if isinstance(value, dict):
+        return {key: _cloned(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_cloned(item) for item in value)
+    return value

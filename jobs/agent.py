@@ -1,0 +1,55 @@
+"""The host's own hand: does every two seconds what Celery rings for, so that nothing depends on Redis."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from django.db import Error as DatabaseError
+from django.db import connection
+
+from jobs.devices import DeviceWatch
+from jobs.dispatch import dispatch
+from jobs.reconcile import reconcile
+from jobs.services.power import trainings_wake
+
+EVERY_S = 2.0
+
+log = logging.getLogger(__name__)
+
+
+class Agent:
+    def __init__(self) -> None:
+        self._devices = DeviceWatch()
+        self._ended = threading.Event()
+        self._ailing: set[str] = set()
+
+    def run(self) -> None:
+        """Until ``stop``. Supervisors and trainings are left alone: they need no agent."""
+        self._try("wake", trainings_wake)
+        while not self._ended.is_set():
+            if "wake" in self._ailing:
+                self._try("wake", trainings_wake)
+            self.turn()
+            self._ended.wait(EVERY_S)
+
+    def stop(self) -> None:
+        self._ended.set()
+
+    def turn(self) -> None:
+        self._try("devices", self._devices.look)
+        self._try("reconcile", reconcile)
+        self._try("dispatch", dispatch)
+
+    def _try(self, what: str, action: Callable[[], object]) -> None:
+        """Do one thing; a database that is away is said once, and tried again next time."""
+        try:
+            action()
+        except (DatabaseError, OSError) as error:
+            if what not in self._ailing:
+                log.warning("%s failed, trying again: %s", what, error)
+            self._ailing.add(what)
+            connection.close()
+        else:
+            self._ailing.discard(what)

@@ -1,0 +1,221 @@
+"""Looks after one attempt from its start to its verdict, in a process that outlives web, worker and agent.
+
+All it knows is in rows and files, so it may be killed at any moment, and another one goes on where it was.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import time
+from collections.abc import Callable
+
+from django.conf import settings
+from django.db.models.functions import Now
+
+from jobs import launch
+from jobs.dispatch import LEASE, dispatch
+from jobs.models import Attempt, DeviceLease, Job
+from jobs.process import is_locked
+from jobs.recorder import StaleFence, record
+from jobs.states import Status
+from jobs.storage import storage
+from jobs.supervision.beat import Beat
+from jobs.supervision.ending import close_by_exit, close_by_fault, read_exit_report
+from jobs.supervision.engine import Engine, Exit, StartedEngine, find_engine
+from jobs.supervision.feed import StreamFeed
+from jobs.supervision.patience import patiently
+from jobs.supervision.spec import write_spec
+from jobs.tail import Tail
+
+POLL_S = 0.02
+"""How soon a new line is noticed."""
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
+"""Between two transactions: three times as long as the last one took, so a busy database gets larger batches."""
+LOOK_FOR_WISH_EVERY_S = 0.25
+RENEW_EVERY_S = 5.0
+GRACE_S = 60.0
+"""From SIGTERM to SIGKILL."""
+
+log = logging.getLogger(__name__)
+
+
+class Superseded(Exception):  # noqa: N818 - says what it is
+    """Another supervisor has taken this attempt over."""
+
+
+def supervise(attempt_id: int) -> None:
+    """Be the supervisor of an attempt until it is closed; return at once where it has one."""
+    # Inherited from a Celery child SIGINT would be ignored, here and in the engine.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    attempt = patiently(lambda: launch.claim(attempt_id))
+    if attempt is None:
+        return
+    supervisor = _Supervisor(attempt)
+    try:
+        supervisor.run()
+    except Superseded:
+        log.warning("attempt=%s has another supervisor now", attempt_id)
+        return
+    except (StaleFence, Job.DoesNotExist):
+        log.warning("attempt=%s is not wanted any more", attempt_id)
+        supervisor.kill_engine()
+        return
+    except Exception:
+        log.exception("attempt=%s cannot be supervised", attempt_id)
+        supervisor.kill_engine()
+        reason = f"{type(fault).__name__}: {fault}"
+        patiently(lambda: close_by_fault(attempt, reason))
+    patiently(dispatch)
+
+
+class _Supervisor:
+    def __init__(self, attempt: Attempt) -> None:
+        self._attempt = attempt
+        self._job_dir = storage().job(attempt.job_id)
+        self._dir = self._job_dir.attempt(attempt.n)
+        recorded_seq = attempt.job.last_seq
+        self._tail = Tail(self._job_dir.events_path, after=recorded_seq)
+        self._feed = StreamFeed(attempt.job_id, self._job_dir.events_path, recorded_seq=recorded_seq)
+        self._engine: Engine | None = None
+        self._write_at = 0.0
+        self._wish = _Wish()
+
+    def run(self) -> None:
+        self._dir.path.mkdir(parents=True, exist_ok=True)
+        beat = Beat(self._dir.beat_path)
+        beat.start()
+        try:
+            # What earlier attempts said is recorded before a new one says anything.
+            self._pump_all()
+            self._engine = self._find() or self._start()
+            how = self._watch(self._engine) if self._engine else Exit(note="was never started")
+            self._pump_all()
+        finally:
+            beat.stop()
+        log.info("ended job=%s attempt=%s: its process %s", self._attempt.job_id, self._attempt.n, how)
+        patiently(lambda: close_by_exit(self._attempt, how))
+
+    def kill_engine(self) -> None:
+        if self._engine is not None:
+            self._engine.send(signal.SIGKILL)
+
+    def _find(self) -> Engine | None:
+        """The process that an earlier supervisor of this attempt started."""
+        engine = find_engine(self._attempt)
+        if engine is not None:
+            pid = engine.identity.pid
+            log.info("adopted job=%s attempt=%s pid=%s", self._attempt.job_id, self._attempt.n, pid)
+        return engine
+
+    def _start(self) -> Engine | None:
+        """A new process; None where it is not wanted any more, or the job's folder is not free."""
+        if read_exit_report(self._attempt) is not None or self._status() is not Status.STARTING:
+            return None
+        if is_locked(self._job_dir.lock_path):
+            log.error("job=%s: a process that no attempt knows holds its folder", self._attempt.job_id)
+            return None
+        write_spec(self._attempt.job, self._job_dir)
+        engine = StartedEngine(self._attempt, patiently(self._gpu_uuids))
+        columns = {"pid": engine.identity.pid, "pid_started": engine.identity.started}
+        patiently(lambda: Attempt.objects.filter(pk=self._attempt.pk).update(**columns))
+        log.info("started job=%s attempt=%s pid=%s", self._attempt.job_id, self._attempt.n, engine.identity.pid)
+        return engine
+
+    def _gpu_uuids(self) -> list[str]:
+        leases = DeviceLease.objects.filter(attempt=self._attempt, device__kind="cuda")
+        return list(leases.values_list("device__uuid", flat=True))
+
+    def _watch(self, engine: Engine) -> Exit:
+        look_for_wish = _Every(LOOK_FOR_WISH_EVERY_S, lambda: self._obey(engine))
+        renew = _Every(RENEW_EVERY_S, self._renew)
+        while True:
+            # Asked before reading: what is read after the end is all there is.
+            how = engine.poll()
+            if how is not None:
+                return how
+            self._pump()
+            look_for_wish()
+            renew()
+            time.sleep(POLL_S)
+
+    def _pump_all(self) -> None:
+        self._write_at = 0.0
+        while self._pump():
+            self._write_at = 0.0
+
+    def _pump(self) -> int:
+        """Record and publish what is new, if it is time. Gives the number of events."""
+        began = time.monotonic()
+        if began < self._write_at:
+            return 0
+        envelopes = self._tail.read() if self._tail.has_more() else []
+        new = patiently(lambda: record(self._attempt, envelopes)) if envelopes else []
+        self._feed.push(new)
+        if new:
+            took_s = time.monotonic() - began
+            self._write_at = time.monotonic() + min(max(SHORTEST_PAUSE_S, 3 * took_s), LONGEST_PAUSE_S)
+        return len(envelopes)
+
+    def _status(self) -> Status:
+        rows = Job.objects.values_list("status", flat=True)
+        return Status(patiently(lambda: rows.get(pk=self._attempt.job_id)))
+
+    def _obey(self, engine: Engine) -> None:
+        """Pass on the wish to stop: said once by file and SIGTERM, and by SIGKILL when the grace is over."""
+        status = self._status()
+        if status not in {Status.CANCELLING, Status.PAUSING}:
+            return
+        if self._wish.is_new(status):
+            self._dir.stop_path.write_text("cancel" if status is Status.CANCELLING else "pause")
+            log.info("stopping job=%s attempt=%s: %s", self._attempt.job_id, self._attempt.n, status)
+            engine.send(signal.SIGTERM)
+        elif self._wish.is_overdue():
+            log.warning("killing job=%s attempt=%s", self._attempt.job_id, self._attempt.n)
+            engine.send(signal.SIGKILL)
+
+    def _renew(self) -> None:
+        if not patiently(self._renew_rows):
+            raise Superseded
+
+    def _renew_rows(self) -> bool:
+        attempt = self._attempt
+        mine = Attempt.objects.filter(pk=attempt.pk, ended_at__isnull=True, supervisor_pid=attempt.supervisor_pid)
+        is_mine = mine.filter(supervisor_started=attempt.supervisor_started).update(heartbeat_at=Now()) == 1
+        if is_mine:
+            DeviceLease.objects.filter(attempt=attempt).update(expires_at=Now() + LEASE)
+        return is_mine
+
+
+class _Wish:
+    """What the engine was told, and when."""
+
+    def __init__(self) -> None:
+        self._told: Status | None = None
+        self._told_at = 0.0
+
+    def is_new(self, status: Status) -> bool:
+        if status is self._told:
+            return False
+        if self._told is None:
+            self._told_at = time.monotonic()
+        self._told = status
+        return True
+
+    def is_overdue(self) -> bool:
+        return time.monotonic() - self._told_at > getattr(settings, "STOP_GRACE_S", GRACE_S)
+
+
+class _Every:
+    """Calls through at most once in ``interval_s``; the first time at once."""
+
+    def __init__(self, interval_s: float, action: Callable[[], None]) -> None:
+        self._interval_s = interval_s
+        self._action = action
+        self._due_at = 0.0
+
+    def __call__(self) -> None:
+        now = time.monotonic()
+        if now >= self._due_at:
+            self._due_at = now + self._interval_s
+            self._action()

@@ -1,0 +1,137 @@
+"""The engine's process as its supervisor sees it: one that it started, or one that it found running."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from django.conf import settings
+
+from jobs import launch
+from jobs.models import Attempt
+from jobs.process import ProcessIdentity, alive, find_leader, identify, signal_group
+from jobs.storage import storage
+from wire.layout import JobDir
+
+BEAT_TIMEOUT_S = 60
+_NOT_FOR_THE_ENGINE = {"DATABASE_URL", "REDIS_URL", "SECRET_KEY", "DJANGO_SETTINGS_MODULE"}
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a process ended; nothing is known where it was another's child."""
+
+    code: int | None = None
+    signal: int | None = None
+    note: str = "ended unseen"
+
+    def __str__(self) -> str:
+        if self.signal is not None:
+            return f"was killed by {signal.Signals(self.signal).name}"
+        return self.note if self.code is None else f"ended with status {self.code}"
+
+
+class Engine(Protocol):
+    @property
+    def identity(self) -> ProcessIdentity: ...
+
+    def poll(self) -> Exit | None:
+        """How it ended; None while it runs."""
+        ...
+
+    def send(self, number: signal.Signals) -> None: ...
+
+
+class StartedEngine:
+    """A child of this process."""
+
+    def __init__(self, attempt: Attempt, devices: Sequence[str]) -> None:
+        """Start it.
+
+        Args:
+            attempt: which one.
+            devices: UUIDs of the GPUs that it may use.
+        """
+        job = storage().job(attempt.job_id)
+        with job.attempt(attempt.n).log_path.open("ab") as log:
+            self._child = subprocess.Popen(
+                _command(attempt, job),
+                cwd=settings.BASE_DIR,
+                env=_environment(attempt, devices),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                # A session of its own: signals go to the whole group, and none comes from a terminal.
+                start_new_session=True,
+                close_fds=True,
+            )
+        identity = identify(self._child.pid)
+        # It may have ended already; then its number is still its own, because nobody has waited for it.
+        self.identity = identity or ProcessIdentity("", self._child.pid, 0)
+
+    def poll(self) -> Exit | None:
+        pid = self._child.pid
+        if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            return None
+        # While it is a zombie its number cannot name another group: what it left behind ends here.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
+        code = self._child.wait()
+        return Exit(signal=-code) if code < 0 else Exit(code=code)
+
+    def send(self, number: signal.Signals) -> None:
+        signal_group(self.identity, number)
+
+
+class FoundEngine:
+    """A process that an earlier supervisor of the same attempt started."""
+
+    def __init__(self, identity: ProcessIdentity) -> None:
+        self.identity = identity
+
+    def poll(self) -> Exit | None:
+        return None if alive(self.identity) else Exit()
+
+    def send(self, number: signal.Signals) -> None:
+        signal_group(self.identity, number)
+
+
+def find_engine(attempt: Attempt) -> FoundEngine | None:
+    """The engine of this attempt if one was ever started, running or not."""
+    known = launch.engine_of(attempt)
+    if known is None:
+        # The earlier supervisor may have died between starting it and writing it down.
+        known = find_leader(_marker(attempt))
+    return None if known is None else FoundEngine(known)
+
+
+def _marker(attempt: Attempt) -> str:
+    """An environment variable that only the engine of this attempt, and its children, have."""
+    return f"FOVEA_ATTEMPT={Path(settings.DATA_DIR)}:{attempt.pk}"
+
+
+def _command(attempt: Attempt, job: JobDir) -> list[str]:
+    engine = getattr(settings, "ENGINE_COMMAND", (sys.executable, "-m", "engine"))
+    return [*engine, attempt.job.verb, "--dir", str(job.path), "--attempt", str(attempt.n)]
+
+
+def _environment(attempt: Attempt, devices: Sequence[str]) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_THE_ENGINE}
+    name, _, value = _marker(attempt).partition("=")
+    own = {
+        name: value,
+        "CACHE_DIR": str(settings.CACHE_DIR),
+        "CUDA_VISIBLE_DEVICES": ",".join(devices),
+        "FOVEA_BEAT_TIMEOUT_S": str(BEAT_TIMEOUT_S),
+        "PYTHONUNBUFFERED": "1",
+    }
+    if settings.WEIGHTS_DIR:
+        own["WEIGHTS_DIR"] = str(settings.WEIGHTS_DIR)
+    return kept | own

@@ -1,0 +1,85 @@
+"""What the end of a process means for its job. Pure: no database, no files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jobs.retry import INTERRUPTED, LOST, MOST_FRUITLESS
+from jobs.states import Status
+from jobs.supervision.engine import Exit
+from wire.errors import AttemptsExhausted, JobLocked
+from wire.specs import ExitReport
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    code: str
+    message: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    path: tuple[Status, ...]
+    """States to go through, the last being where the job stays."""
+    reason: str
+    failure: Failure | None = None
+
+    @property
+    def after(self) -> Status:
+        return self.path[-1]
+
+
+def decide(
+    status: Status, report: ExitReport | None, how: Exit, *, n_fruitless: int = 0, log_tail: str = ""
+) -> Verdict:
+    """What becomes of a job.
+
+    Args:
+        status: the job's state when its process ended.
+        report: the process's own words, if it got to say them.
+        how: what the kernel said.
+        n_fruitless: earlier attempts in a row that were lost without having got further.
+        log_tail: the last lines of the log, for a job that is given up.
+    """
+    if report is not None:
+        spoken = _by_report(status, report)
+        if spoken is not None:
+            return spoken
+    if status is Status.CANCELLING:
+        return Verdict((Status.CANCELLED,), f"its process {how} while it was being cancelled")
+    if status is Status.PAUSING:
+        return Verdict((Status.PAUSED,), f"its process {how} while it was being paused")
+    return _again_or_never(report, how, n_fruitless, log_tail)
+
+
+def _by_report(status: Status, report: ExitReport) -> Verdict | None:
+    """None where the report does not settle it: stopped though nobody asked, or shut out by another process."""
+    match report.outcome:
+        case "succeeded":
+            return Verdict((Status.SUCCEEDED,), "succeeded")
+        case "failed":
+            return Verdict((Status.FAILED,), report.code, Failure(report.code, report.message, report.hint))
+        case "errored" if report.code != JobLocked.code:
+            return Verdict((Status.ERRORED,), report.code, Failure(report.code, report.message, report.hint))
+        case "cancelled" | "paused" if status is Status.CANCELLING:
+            return Verdict((Status.CANCELLED,), "stopped as asked")
+        case "cancelled" | "paused" if status is Status.PAUSING:
+            return Verdict((Status.PAUSED,), "paused as asked")
+    return None
+
+
+def _again_or_never(report: ExitReport | None, how: Exit, n_fruitless: int, log_tail: str) -> Verdict:
+    if report is not None:
+        kind, what = INTERRUPTED, report.message or "it stopped though nobody had asked"
+    else:
+        kind, what = LOST, f"its process {how}"
+    reason = f"{kind}: {what}"
+    if n_fruitless + 1 < MOST_FRUITLESS:
+        return Verdict((Status.LOST, Status.QUEUED), reason)
+    failure = Failure(
+        AttemptsExhausted.code,
+        f"Given up after {MOST_FRUITLESS} attempts that got no further; in the last one {what}.\n{log_tail}".rstrip(),
+        "Read the end of the log for the cause; then train again.",
+    )
+    return Verdict((Status.LOST, Status.ERRORED), reason, failure)

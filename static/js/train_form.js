@@ -1,0 +1,166 @@
+/**
+ * The training form. The server makes everything; this tells it when to make it anew, marks what differs from the
+ * defaults, and searches the models.
+ */
+
+const PANEL_DELAY_MS = 300;
+const LOOKS_DELAY_MS = 500;
+
+const form = document.querySelector("[data-train-form]");
+
+/** @typedef {HTMLInputElement | HTMLSelectElement} Control */
+
+/** @returns {Control[]} */
+function optionControls() {
+  return form ? [...form.querySelectorAll(/** @type {"input"} */ ("[data-default]"))] : [];
+}
+
+/** @param {Control} control */
+function value(control) {
+  if (control instanceof HTMLInputElement && control.type === "checkbox") return control.checked ? "on" : "";
+  return control.value;
+}
+
+/**
+ * ``1e-3`` and ``0.001`` are the same.
+ * @param {string} one
+ * @param {string} other
+ */
+function same(one, other) {
+  return one === other || (one !== "" && other !== "" && Number(one) === Number(other));
+}
+
+/** @param {Control} control */
+function isModified(control) {
+  return !same(value(control), control.dataset.default ?? "");
+}
+
+function markModified() {
+  let count = 0;
+  for (const control of optionControls()) {
+    const modified = isModified(control);
+    control.closest("[data-field]")?.toggleAttribute("data-modified", modified);
+    if (modified) count += 1;
+  }
+  form?.querySelector("[data-modified-summary]")?.toggleAttribute("hidden", count === 0);
+  const counter = form?.querySelector("[data-modified-count]");
+  if (counter) counter.textContent = String(count);
+}
+
+/** Bounds that HTML cannot say: those that are themselves excluded. @param {Control} control */
+function checkBounds(control) {
+  if (!(control instanceof HTMLInputElement)) return;
+  const number = control.valueAsNumber;
+  const { above, below } = control.dataset;
+  let complaint = "";
+  if (above !== undefined && number <= Number(above)) complaint = `Must be greater than ${above}.`;
+  if (below !== undefined && number >= Number(below)) complaint = `Must be less than ${below}.`;
+  control.setCustomValidity(complaint);
+}
+
+/** The browser's own verdict, shown beside the field until the server's arrives. @param {Control} control */
+function showError(control) {
+  checkBounds(control);
+  const message = control.validity.valid ? "" : control.validationMessage;
+  control.setAttribute("aria-invalid", String(!control.validity.valid));
+  const place = document.getElementById(`${control.id}-error`);
+  if (place) place.textContent = message;
+}
+
+/** @param {Control} control */
+function reset(control) {
+  const wanted = control.dataset.default ?? "";
+  if (control instanceof HTMLInputElement && control.type === "checkbox") control.checked = wanted === "on";
+  else control.value = wanted;
+  control.dispatchEvent(new Event("change", { bubbles: true }));
+}
+
+/** @type {Map<string, number>} */
+const timers = new Map();
+
+/**
+ * @param {string} event
+ * @param {number} delay_ms
+ */
+function later(event, delay_ms) {
+  window.clearTimeout(timers.get(event));
+  timers.set(
+    event,
+    window.setTimeout(() => form && htmx.trigger(form, event), delay_ms),
+  );
+}
+
+/** @param {Event} event */
+function onEdit(event) {
+  const control = event.target;
+  if (!(control instanceof HTMLInputElement || control instanceof HTMLSelectElement)) return;
+  if (control.matches("[data-model-search]")) {
+    search(control.value);
+    return;
+  }
+  if (control.dataset.picks) {
+    const radio = document.getElementById(control.dataset.picks);
+    if (radio instanceof HTMLInputElement) radio.checked = true;
+  }
+  if (control.dataset.default !== undefined) {
+    showError(control);
+    markModified();
+  }
+  tell(control, event.type === "change");
+}
+
+/**
+ * @param {Control} control
+ * @param {boolean} done whether the person has left the field, or it is one that has no in-between
+ */
+function tell(control, done) {
+  later("fovea:options", PANEL_DELAY_MS);
+  if (done && control.closest("[data-structure]")) later("fovea:structure", 0);
+  else if (control.closest("[data-looks]")) later("fovea:looks", LOOKS_DELAY_MS);
+}
+
+/** @param {string} text */
+function search(text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  let found = 0;
+  for (const choice of document.querySelectorAll("[data-words]")) {
+    const fits = words.every((word) => choice.getAttribute("data-words")?.includes(word));
+    choice.toggleAttribute("hidden", !fits);
+    if (fits) found += 1;
+  }
+  document.querySelector("[data-no-model]")?.toggleAttribute("hidden", found > 0);
+}
+
+/** @param {Event} event */
+function onClick(event) {
+  const target = event.target instanceof Element ? event.target : null;
+  const one = target?.closest("[data-reset]")?.closest("[data-field]");
+  if (one) {
+    for (const control of optionControls()) if (one.contains(control)) reset(control);
+  }
+  if (target?.closest("[data-reset-all]")) {
+    for (const control of optionControls()) if (isModified(control)) reset(control);
+  }
+}
+
+/** @param {Event} event */
+function onSubmit(event) {
+  const wrong = optionControls().find((control) => {
+    checkBounds(control);
+    return !control.validity.valid;
+  });
+  if (!wrong) return;
+  event.preventDefault();
+  wrong.closest("details")?.setAttribute("open", "");
+  showError(wrong);
+  wrong.focus();
+}
+
+if (form) {
+  form.addEventListener("input", onEdit);
+  form.addEventListener("change", onEdit);
+  form.addEventListener("click", onClick);
+  form.addEventListener("submit", onSubmit);
+  document.addEventListener("htmx:afterSettle", markModified);
+  markModified();
+}

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+CHROMIUM_FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def chromium_path() -> str | None:
+    return os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    path = chromium_path()
+    if not path:
+        pytest.skip("there is no Chromium (apt-get install chromium, or set CHROMIUM)")
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="session")
+def artefacts_dir() -> Path:
+    """Screenshots of the tested pages, to be looked at."""
+    folder = Path(__file__).resolve().parents[2] / "test-results"
+    folder.mkdir(exist_ok=True)
+    return folder

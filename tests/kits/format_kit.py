@@ -1,0 +1,122 @@
+"""What every dataset format must do. Subclass ``FormatKit`` beside the format's own tests:
+
+    class TestVocFormat(FormatKit):
+        name = "voc"
+
+and add the layout to ``FIXTURES``, so that the other formats are held against it too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.catalog import format_cards
+from engine.formats import DatasetFormat, FoundImage
+from engine.importing import pipeline
+from tests.kits.trees import class_tree, job_context, write_images
+from wire.layout import JobDir
+from wire.manifests import DatasetManifest
+from wire.specs import FromFolder, ImportSpec
+
+
+def _class_folders(root: Path) -> None:
+    class_tree(root, {"cat": 5, "dog": 5})
+
+
+def _pictures_without_folders(root: Path) -> None:
+    write_images(root, 4)
+
+
+def _documents(root: Path) -> None:
+    for name in ("invoices", "letters"):
+        (root / name).mkdir()
+        (root / name / "one.txt").write_text("no picture")
+
+
+def _voc_boxes(root: Path) -> None:
+    write_images(root / "JPEGImages", 3)
+    (root / "Annotations").mkdir()
+    for index in range(3):
+        (root / "Annotations" / f"{index}.xml").write_text("<annotation><object><name>cell</name></object></annotation>")
+
+
+FIXTURES: dict[str, Callable[[Path], None]] = {
+    "folder": _class_folders,
+    "no dataset: loose pictures": _pictures_without_folders,
+    "no dataset: documents": _documents,
+    "no dataset yet: boxes": _voc_boxes,
+}
+"""A tree for each format by its name, and trees that no format may claim."""
+
+SURE = 0.5
+
+
+class FormatKit:
+    name: str
+
+    @pytest.fixture
+    def layout(self) -> DatasetFormat:
+        return format_cards()[self.name].load()
+
+    @pytest.fixture
+    def tree(self, tmp_path: Path) -> Path:
+        root = tmp_path / "tree"
+        root.mkdir()
+        FIXTURES[self.name](root)
+        return root
+
+    def test_detects_its_own_fixture(self, layout: DatasetFormat, tree: Path):
+        assert SURE <= layout.detect(tree) <= 1
+
+    @pytest.mark.parametrize("other", FIXTURES)
+    def test_detects_no_other(self, layout: DatasetFormat, tmp_path: Path, other: str):
+        if other == self.name:
+            return
+        FIXTURES[other](tmp_path)
+        assert layout.detect(tmp_path) < SURE
+
+    def test_reads_twice_the_same(self, layout: DatasetFormat, tree: Path):
+        first = list(layout.read(tree))
+        assert first
+        assert list(layout.read(tree)) == first
+        assert len({found.name for found in first}) == len(first)
+
+    def test_names_every_file_once_and_by_its_path(self, layout: DatasetFormat, tree: Path):
+        files = {path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file()}
+        assert {found.name for found in layout.read(tree)} <= files
+
+    def test_survives_a_broken_image(self, layout: DatasetFormat, tree: Path, tmp_path: Path):
+        broken = next(found.name for found in layout.read(tree) if isinstance(found, FoundImage))
+        (tree / broken).write_bytes((tree / broken).read_bytes()[:40])
+        n_images = sum(isinstance(found, FoundImage) for found in layout.read(tree))
+
+        spec = ImportSpec(name="broken", format=self.name, source=FromFolder(path=str(tree)))
+        assert pipeline.run(spec, job_context(tmp_path / "job")) == "succeeded"
+
+        manifest_path = JobDir(tmp_path / "job").dataset_dir / "manifest.json"
+        manifest = DatasetManifest.model_validate_json(manifest_path.read_bytes())
+        assert broken in {refused.name for refused in manifest.refused}
+        assert manifest.n_images() == n_images - 1
+
+    def test_writes_nothing(self, layout: DatasetFormat, tree: Path):
+        before = _snapshot(tree)
+        layout.detect(tree)
+        list(layout.read(tree))
+        assert _snapshot(tree) == before
+
+    def test_copes_with_an_empty_folder(self, layout: DatasetFormat, tmp_path: Path):
+        assert layout.detect(tmp_path) == 0
+        assert list(layout.read(tmp_path)) == []
+
+
+def _snapshot(root: Path) -> dict[str, tuple[int, str]]:
+    return {
+        path: (os.stat(path).st_mtime_ns, hashlib.sha256(Path(path).read_bytes()).hexdigest())
+        for folder, _, files in os.walk(root)
+        for path in (os.path.join(folder, name) for name in files)
+    }

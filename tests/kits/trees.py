@@ -1,0 +1,57 @@
+"""Small real trees of images and datasets made from them, for any test that needs one."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from engine.context import Context
+from engine.emit import MemorySink
+from engine.importing import pipeline
+from engine.stop import Stop
+from wire.layout import JobDir
+from wire.specs import FromFolder, ImportOptions, ImportSpec
+
+
+def noise(width: int, height: int, *, seed: int = 0, mode: str = "RGB") -> Image.Image:
+    """A picture whose every pixel differs."""
+    shape = (height, width) if mode == "L" else (height, width, 3)
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, shape, np.uint8))
+
+
+def encoded(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def write_images(folder: Path, count: int, *, size: tuple[int, int] = (8, 6), seed: int = 0, mode: str = "RGB") -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for index in range(count):
+        picture = noise(*size, seed=seed * 1000 + index, mode=mode)
+        (folder / f"{index}.png").write_bytes(encoded(picture))
+
+
+def class_tree(root: Path, classes: dict[str, int], *, size: tuple[int, int] = (8, 6), mode: str = "RGB") -> Path:
+    """``<class>/<index>.png`` with as many images as stated."""
+    for seed, (name, count) in enumerate(sorted(classes.items())):
+        write_images(root / name, count, size=size, seed=seed, mode=mode)
+    return root
+
+
+def job_context(folder: Path, n: int = 1) -> Context:
+    """A job's folder with events kept in memory; ``context.sink.events`` is what was told."""
+    job = JobDir(folder)
+    job.attempt(n).path.mkdir(parents=True, exist_ok=True)
+    attempt = job.attempt(n)
+    return Context(job, attempt, n, MemorySink(), Stop(attempt), folder / "cache", None)
+
+
+def imported(tree: Path, job_dir: Path, **options: object) -> Path:
+    """The dataset of a tree; returns its folder."""
+    spec = ImportSpec(name=tree.name, source=FromFolder(path=str(tree)), options=ImportOptions(**options))
+    assert pipeline.run(spec, job_context(job_dir)) == "succeeded"
+    return JobDir(job_dir).dataset_dir
