@@ -18,8 +18,8 @@ def kept_secret(path: Path) -> str:
     except FileNotFoundError:
         path.parent.mkdir(parents=True, exist_ok=True)
     # Written beside and linked into place: nobody ever reads half a secret, and the first one wins.
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(handle, "w") as file:
         file.write(secrets.token_urlsafe(48))
     try:

@@ -27,7 +27,7 @@ KEPT = 300
 """Cached answers; the oldest go first."""
 
 
-class PreviewFailed(Exception):
+class PreviewError(Exception):
     """The engine made no pictures; the text says why, for a person."""
 
 
@@ -55,7 +55,7 @@ def pictures_of(dataset_job_id: int, look: Look, *, n: int) -> list[Tile]:
     Cost: a read of the cache, or a process of 0.5 to 8 s where it is not there; one at a time.
 
     Raises:
-        PreviewFailed: the engine refused, took too long, or is busy with other previews.
+        PreviewError: the engine refused, took too long, or is busy with other previews.
         DatasetMissing: the dataset has not been made.
     """
     dataset = Artifact.objects.filter(made_by=dataset_job_id, kind="dataset", trashed_at=None).first()
@@ -83,7 +83,7 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
     """Over all web processes: several at once would take the processor from trainings.
 
     Raises:
-        PreviewFailed: others took too long.
+        PreviewError: others took too long.
     """
     deadline = time.monotonic() + WAITING_TAKES_AT_MOST_S
     with (folder / "lock").open("a") as lock:
@@ -93,7 +93,7 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise PreviewFailed("Other examples are being made. Change a setting to try again.") from None
+                    raise PreviewError("Other examples are being made. Change a setting to try again.") from None
                 time.sleep(0.1)
         yield
 
@@ -115,10 +115,10 @@ def _make(dataset_dir: Path, look: Look, n: int, answer_path: Path) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise PreviewFailed(f"The examples took longer than {MAKING_TAKES_AT_MOST_S:.0f} s to make.") from None
+        raise PreviewError(f"The examples took longer than {MAKING_TAKES_AT_MOST_S:.0f} s to make.") from None
     if made.returncode:
         last_line = (made.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise PreviewFailed(f"The examples could not be made: {last_line}")
+        raise PreviewError(f"The examples could not be made: {last_line}")
 
 
 def _forget_oldest(folder: Path) -> None:

@@ -6,7 +6,7 @@ from django.views.generic import RedirectView
 
 from dashboard.api.docs import docs
 from dashboard.api.root import api
-from dashboard.views import accounts, actions, datasets, health, home, people, training
+from dashboard.views import accounts, actions, datasets, health, home, people, run, training
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", home.home, name="home"),
@@ -23,6 +23,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/new/panel", training.panel, name="run_new_panel"),
     path("runs/new/previews", training.previews, name="run_new_previews"),
     path("runs/new/devices", training.device_loads, name="run_new_devices"),
+    path("runs/<int:job_id>/", run.run, name="run"),
+    path("runs/<int:job_id>/regions", run.run_regions, name="run_regions"),
+    path("runs/<int:job_id>/log/<int:attempt>", run.run_log, name="run_log"),
     path("login/", accounts.SignIn.as_view(), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
     path("setup/", accounts.setup, name="setup"),

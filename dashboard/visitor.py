@@ -8,5 +8,5 @@ from django_htmx.middleware import HtmxDetails
 class SignedIn(HttpRequest):
     """What a view gets behind ``LoginRequiredMiddleware``: the user is a person, never anonymous."""
 
-    user: User  # type: ignore[assignment]
+    user: User
     htmx: HtmxDetails

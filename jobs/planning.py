@@ -142,7 +142,10 @@ def _image_px(facts: DatasetFacts, card: ModelCard, *, has_gpu: bool) -> tuple[i
         return card.default_px, f"{card.label} is made for images of about {card.default_px} px."
     if facts.small:
         px = max(card.min_px, SMALL_PX)
-        return px, f"The images are {facts.side_px} px; {SMALL_PX} px leaves the network room, more would only cost time."
+        return (
+            px,
+            f"The images are {facts.side_px} px; {SMALL_PX} px leaves the network room, more would only cost time.",
+        )
     if facts.side_px < 192 or not has_gpu:
         why = "No GPU: a smaller size trains several times faster." if facts.side_px >= 192 else "The images are small."
         return max(card.min_px, 128), why
@@ -177,7 +180,7 @@ def _epochs(facts: DatasetFacts, card: ModelCard, start: Start) -> tuple[int, st
         epochs = _by_size(facts.n_train, ((1_000, 20), (10_000, 12), (100_000, 8)), 5)
         return epochs, f"{size}, and weights that know something already."
     if card.small_images and facts.colour == "grey":
-        return _by_size(facts.n_train, ((1_000, 40), (10_000, 15)), 10), f"{size}; small grey images are learnt quickly."
+        return _by_size(facts.n_train, ((1_000, 40), (10_000, 15)), 10), f"{size}; characters are learnt quickly."
     return _by_size(facts.n_train, ((1_000, 60), (10_000, 40), (100_000, 30)), 20), f"{size}, from random weights."
 
 
@@ -195,9 +198,7 @@ def _optimisation(card: ModelCard, start: Start, optimiser: Optimiser | None) ->
         optimiser, reasons["optimiser"] = "adamw", "Forgiving when earlier weights are adapted."
     if optimiser is not None and (optimiser == "adamw") != (recipe.optimiser == "adamw"):
         adamw = optimiser == "adamw"
-        recipe = Recipe(
-            optimiser, ADAMW_LEARNING_RATE if adamw else SGD_LEARNING_RATE, Recipe.weight_decay if adamw else 5e-4
-        )
+        recipe = Recipe(optimiser, ADAMW_LEARNING_RATE if adamw else SGD_LEARNING_RATE, 0.05 if adamw else 5e-4)
     elif optimiser is not None:
         recipe = Recipe(optimiser, recipe.learning_rate, recipe.weight_decay)
     learning_rate = recipe.learning_rate

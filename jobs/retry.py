@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from django.db.models import Max
-
 from jobs.models import Attempt, Job, JobEvent
 
 MOST_FRUITLESS = 5

@@ -61,7 +61,7 @@ def supervise(attempt_id: int) -> None:
         log.warning("attempt=%s is not wanted any more", attempt_id)
         supervisor.kill_engine()
         return
-    except Exception:
+    except Exception as fault:
         log.exception("attempt=%s cannot be supervised", attempt_id)
         supervisor.kill_engine()
         reason = f"{type(fault).__name__}: {fault}"

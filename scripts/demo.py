@@ -159,7 +159,8 @@ def wait_for(api: Server, job_id: int, what: str) -> Any:
 
 def _progress(job: Any, what: str) -> str:
     parts = [f"{what}: {job['status']}"]
-    if job["progress"] is not None and job["status"] not in ENDED:
+    # In a file one line an epoch is enough.
+    if sys.stdout.isatty() and job["progress"] is not None and job["status"] not in ENDED:
         parts.append(f"{job['progress']:.0%}")
     if job["epoch"] is not None:
         parts.append(f"epoch {job['epoch']} of {job['epochs']}")

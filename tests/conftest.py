@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import threading
 import time
@@ -16,7 +15,7 @@ from django.db import connection
 PASSWORD = "correct horse battery"  # noqa: S105
 
 
-def pytest_sessionfinish(session):
+def pytest_unconfigure(config):
     if "PYTEST_XDIST_WORKER" not in os.environ:
         shutil.rmtree(settings.TEST_ROOT, ignore_errors=True)
 
@@ -119,28 +118,53 @@ def _storage_is_empty(request):
         shutil.rmtree(Path(settings.DATA_DIR) / name, ignore_errors=True)
 
 
-@pytest.fixture(autouse=True)
-def _nothing_is_left_behind():
-    """A test ends the processes and threads it started and leaves the environment as it was."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    before = {child.pid for child in psutil.Process().children(recursive=True)}
-    threads = set(threading.enumerate())
-    yield
-    now = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    ignored = {"FOVEA_TEST_DATABASE"}
-    changed = {name for name in environment.keys() | now.keys() if environment.get(name) != now.get(name)} - ignored
-    assert not changed, f"environment changed: {sorted(changed)}"
-    left = [child for child in psutil.Process().children(recursive=True) if child.pid not in before and _runs(child)]
-    own = [child for child in left if "redis-server" not in child.name()]
-    for child in own:
-        child.send_signal(signal.SIGKILL)
-    assert not own, f"processes left: {own}"
-    until(lambda: not [thread for thread in set(threading.enumerate()) - threads if _matters(thread)], timeout_s=5)
+class Surroundings:
+    """What a test may not change for the next one: the environment, child processes, threads."""
+
+    def __init__(self) -> None:
+        self.environment = self._environment()
+        self.children = {child.pid for child in psutil.Process().children(recursive=True)}
+        self.threads = set(threading.enumerate())
+
+    @staticmethod
+    def _environment() -> dict[str, str]:
+        ours = {"FOVEA_TEST_DATABASE"}
+        return {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_") and k not in ours}
+
+    def check(self) -> None:
+        now = self._environment()
+        names = self.environment.keys() | now.keys()
+        changed = sorted(name for name in names if self.environment.get(name) != now.get(name))
+        assert not changed, f"environment changed: {changed}"
+        children = psutil.Process().children(recursive=True)
+        left = [child for child in children if child.pid not in self.children and _matters_child(child)]
+        for child in left:
+            child.kill()
+        assert not left, f"processes left: {left}"
+        until(lambda: not any(_matters(thread) for thread in set(threading.enumerate()) - self.threads), timeout_s=5)
 
 
-def _runs(child):
+BEFORE = pytest.StashKey[Surroundings]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    item.stash[BEFORE] = Surroundings()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item):
+    """Looked at when every fixture of the test has been taken down."""
+    result = yield
+    item.stash[BEFORE].check()
+    return result
+
+
+def _matters_child(child):
+    # Redis lives for the session; a zombie is dead.
     try:
-        return child.status() != psutil.STATUS_ZOMBIE
+        return child.status() != psutil.STATUS_ZOMBIE and "redis-server" not in child.name()
     except psutil.NoSuchProcess:
         return False
 

@@ -35,3 +35,6 @@ if name := os.environ.get("FOVEA_TEST_DATABASE"):
 
 if command := os.environ.get("FOVEA_TEST_ENGINE"):
     ENGINE_COMMAND = command.split(os.pathsep)
+
+if grace_s := os.environ.get("FOVEA_TEST_GRACE_S"):
+    STOP_GRACE_S = float(grace_s)

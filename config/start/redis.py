@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit
 
 from config.secret import kept_secret
 from config.start.places import Places
@@ -31,8 +31,8 @@ def celery_broker_url(redis_url: str) -> str:
     parts = urlsplit(redis_url)
     if parts.scheme != "unix":
         return redis_url
-    query = parts.query.replace("db=", "virtual_host=")
-    return urlunsplit(("redis+socket", parts.netloc, parts.path, query or "virtual_host=0", ""))
+    query = parts.query.replace("db=", "virtual_host=") or "virtual_host=0"
+    return f"redis+socket://{parts.netloc}{parts.path}?{query}"
 
 
 def find_redis_server() -> Path:

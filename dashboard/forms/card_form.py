@@ -174,6 +174,8 @@ def _bounds(info: FieldInfo) -> dict[str, str]:
                 found["data-above"] = as_text(gt)
             case annotated_types.Lt(lt):
                 found["data-below"] = as_text(lt)
+            case _:
+                pass
     return found
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 from django.contrib.auth.models import User
 from pydantic import BaseModel, ValidationError
@@ -18,7 +18,7 @@ from jobs.planning import Plan, Start, plan_with_reasons
 from jobs.requests import CheckpointInit, InitRequest, TrainingRequest
 from jobs.selectors import DeviceInfo, JobSummary
 from wire.cards import ModelCard, TaskCard
-from wire.specs import Choice, FromPublished, FromScratch, TrainOptions
+from wire.specs import Choice, FromPublished, FromScratch, Optimiser, TrainOptions
 
 TASK = "classification"
 SECTIONS = ("Model", "Images", "Training", "Optimisation", "Device")
@@ -92,11 +92,11 @@ class TrainForm:
             if wanted == "checkpoint":
                 wanted = f"checkpoint:{self._text('checkpoint')}"
         elif self.start_from:
-            match self.start_from.init:
-                case FromPublished(weights=weights):
-                    wanted = f"published:{weights}"
-                case CheckpointInit(artifact=artifact):
-                    wanted = f"checkpoint:{artifact}"
+            init = self.start_from.init
+            if isinstance(init, FromPublished):
+                wanted = f"published:{init.weights}"
+            elif isinstance(init, CheckpointInit):
+                wanted = f"checkpoint:{init.artifact}"
         return wanted if wanted in self.choices.starts else "scratch"
 
     @property
@@ -139,10 +139,11 @@ class TrainForm:
             chosen = self._chosen("options-optimiser")
         elif self.start_from:
             chosen = self.start_from.options.optimiser
-        if chosen in ("sgd", "nesterov", "adamw"):
-            followed = plan_with_reasons(meta, self.card, self.devices, start=self.start_kind, optimiser=chosen)
-            return followed, plain.options.optimiser
-        return plain, plain.options.optimiser
+        optimiser = next((name for name in get_args(Optimiser) if name == chosen), None)
+        if optimiser is None:
+            return plain, plain.options.optimiser
+        followed = plan_with_reasons(meta, self.card, self.devices, start=self.start_kind, optimiser=optimiser)
+        return followed, plain.options.optimiser
 
     def _bind(self) -> None:
         defaults = self.planned.options.model_dump() | {"optimiser": self.optimiser_default}
@@ -243,7 +244,7 @@ class TrainForm:
     @property
     def problems(self) -> list[str]:
         """Errors that belong to no single field."""
-        return [text for form in self.card_forms for text in form.non_field_errors()]
+        return [str(text) for form in self.card_forms for text in form.non_field_errors()]
 
     def request(self) -> TrainingRequest | None:
         """The request that "Start training" sends, None while a field is wrong."""

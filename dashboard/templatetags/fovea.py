@@ -13,15 +13,13 @@ from django.utils.safestring import SafeString
 
 register = template.Library()
 
-NOTHING = "–"
+NOTHING = "\N{EN DASH}"
 
 
 @register.simple_tag
 def icon(name: str) -> SafeString:
     """A drawing of ``static/icons.svg``; decoration, so words must stand beside it."""
-    return format_html(
-        '<svg class="icon" aria-hidden="true"><use href="{}#{}"/></svg>', static("icons.svg"), name
-    )
+    return format_html('<svg class="icon" aria-hidden="true"><use href="{}#{}"/></svg>', static("icons.svg"), name)
 
 
 @register.filter
@@ -51,6 +49,12 @@ def short_count(n: float | None) -> str:
 
 
 @register.filter
+def flops(n: float | None) -> str:
+    """``3628146688`` -> ``3.63 GFLOPs``."""
+    return f"{short_count(n)}FLOPs" if n and n >= 1000 else f"{n or NOTHING} FLOPs"
+
+
+@register.filter
 def grouped(n: int | str | None) -> str:
     """``1797`` -> ``1,797``."""
     return NOTHING if n in (None, "") else f"{n:,}"
@@ -58,18 +62,26 @@ def grouped(n: int | str | None) -> str:
 
 @register.filter
 def duration(seconds: float | None) -> str:
-    """``3725`` -> ``1 h 02 min``."""
+    """``3725`` -> ``1h 02m``."""
     if seconds is None:
         return NOTHING
     whole = int(seconds)
     days, hours, minutes = whole // 86_400, whole // 3600 % 24, whole // 60 % 60
     if days:
-        return f"{days} d {hours} h"
+        return f"{days}d {hours}h"
     if hours:
-        return f"{hours} h {minutes:02d} min"
+        return f"{hours}h {minutes:02d}m"
     if minutes:
-        return f"{minutes} min {whole % 60:02d} s"
-    return f"{whole} s" if whole or not seconds else "< 1 s"
+        return f"{minutes}m {whole % 60:02d}s"
+    return f"{whole}s" if whole or not seconds else "< 1s"
+
+
+@register.filter
+def eta(seconds: float) -> str:
+    """A time to come, as exactly as it is known: ``4m``, ``1.5h``."""
+    if seconds < 60:
+        return f"{max(1, round(seconds))}s"
+    return f"{round(seconds / 60)}m" if seconds < 5400 else f"{seconds / 3600:.1f}h"
 
 
 @register.filter
@@ -85,10 +97,18 @@ def ago(moment: datetime | None) -> SafeString | str:
     )
 
 
+_AGES = ((60, 0, "just now"), (3600, 60, "m"), (86_400, 3600, "h"), (86_400 * 60, 86_400, "d"))
+
+
 def _since(seconds: float) -> str:
-    for limit, unit_s, name in ((60, 0, "just now"), (3600, 60, "min"), (86_400, 3600, "h"), (86_400 * 60, 86_400, "d")):
+    for limit, unit_s, name in (
+        (60, 0, "just now"),
+        (3600, 60, "min"),
+        (86_400, 3600, "h"),
+        (86_400 * 60, 86_400, "d"),
+    ):
         if seconds < limit:
-            return f"{int(seconds // unit_s)} {name} ago" if unit_s else name
+            return f"{int(seconds // unit_s)}{name} ago" if unit_s else name
     return f"{int(seconds // (86_400 * 30))} months ago"
 
 

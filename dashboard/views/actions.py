@@ -75,7 +75,7 @@ def job_delete(request: SignedIn) -> HttpResponse:
             return _leave(request, reverse("home"))
     summaries = summaries_of(visible_jobs(request.user).filter(pk__in=ids), request.user)
     total_bytes = sum(summary.disk_bytes for summary in summaries)
-    context = {"summaries": summaries, "refusal": refusal, "total_bytes": total_bytes}
+    context: dict[str, object] = {"summaries": summaries, "refusal": refusal, "total_bytes": total_bytes}
     return _dialog(request, "partials/job_delete.html", context)
 
 

@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from dashboard.previews import Look, PreviewFailed, pictures_of
+from dashboard.previews import Look, PreviewError, pictures_of
 from dashboard.visitor import SignedIn
 from jobs.access import job_for, visible_jobs
 from jobs.lineage import dataset_spec_path
@@ -56,7 +56,7 @@ def pictures(request: SignedIn, job_id: int) -> HttpResponse:
     job = _import_of(request, job_id)
     try:
         tiles = pictures_of(job.pk, _look(job_summary(job).dataset_meta or {}), n=N_PICTURES)
-    except PreviewFailed as error:
+    except PreviewError as error:
         return render(request, "training/previews.html", {"error": str(error)})
     return render(request, "training/previews.html", {"tiles": tiles})
 
@@ -77,7 +77,9 @@ def _import_of(request: SignedIn, job_id: int) -> Job:
 def _splits(meta: dict[str, Any]) -> list[SplitRow]:
     n_all = meta.get("n_images") or 1
     counts: dict[str, int] = meta.get("counts", {})
-    return [SplitRow(label, counts[name], counts[name] / n_all) for name, label in SPLIT_LABELS.items() if name in counts]
+    return [
+        SplitRow(label, counts[name], counts[name] / n_all) for name, label in SPLIT_LABELS.items() if name in counts
+    ]
 
 
 def _runs_on(request: SignedIn, job: Job) -> list[JobSummary]:

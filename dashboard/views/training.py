@@ -11,12 +11,12 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from dashboard.dry_run import spec_of
 from dashboard.forms.train_form import TrainForm
-from dashboard.previews import Look, PreviewFailed, pictures_of
+from dashboard.previews import Look, PreviewError, pictures_of
 from dashboard.visitor import SignedIn
 from jobs.access import job_for
 from jobs.planning import DatasetFacts
 from jobs.requests import CheckpointInit, TrainingRequest
-from jobs.selectors import DeviceInfo, JobSummary, checkpoints_of, datasets_of, devices_list
+from jobs.selectors import JobSummary, checkpoints_of, datasets_of, devices_list
 from jobs.services import training_request_of, training_submit
 from jobs.states import Status
 from wire.errors import NotFound, UserError
@@ -74,7 +74,7 @@ def previews(request: SignedIn) -> HttpResponse:
     look = Look(options.image_px, options.resize, options.colour, options.augmentation, options.seed)
     try:
         tiles = pictures_of(form.dataset.id, look, n=N_PREVIEWS)
-    except PreviewFailed as error:
+    except PreviewError as error:
         return render(request, "training/previews.html", {"error": str(error)})
     return render(request, "training/previews.html", {"tiles": tiles})
 
@@ -167,10 +167,10 @@ def _forecast(form: TrainForm, wish: TrainingRequest) -> Forecast:
     n_train = DatasetFacts.of(form.dataset.dataset_meta or {}).n_train
     n_steps_per_epoch = ceil(n_train / wish.options.batch_size)
     names = {device.uuid: device.name for device in form.devices}
-    device = {"any": "the first free device", "cpu": "the processor"}.get(form.device, names.get(form.device, "a device"))
+    names |= {"any": "the first free device", "cpu": "the processor"}
     return Forecast(
         n_steps=n_steps_per_epoch * wish.options.epochs,
         n_steps_per_epoch=n_steps_per_epoch,
         n_images=n_train * wish.options.epochs,
-        device=device,
+        device=names.get(form.device, "a device that is gone"),
     )

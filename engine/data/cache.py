@@ -28,10 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.data.ahead import N_DECODE_THREADS, map_ahead
-from engine.data.decode import decode
+from engine.data.decode import ImageUnreadable, decode
 from engine.data.resize import resize as to_square
 from engine.store.reader import DatasetReader, Sample
-from wire.errors import DiskFull, SpecInvalid
+from wire.errors import DatasetInvalid, DiskFull, SpecInvalid
 from wire.manifests import SplitName
 from wire.specs import Colour, Resize
 
@@ -185,7 +185,13 @@ def _write_pixels(
 
 
 def _pixels(reader: DatasetReader, request: _Request, sample: Sample) -> NDArray[np.uint8]:
-    image = decode(reader.image_bytes(sample.id))
+    try:
+        image = decode(reader.image_bytes(sample.id))
+    except ImageUnreadable as error:
+        raise DatasetInvalid(
+            f"The image {sample.name} of the dataset {reader.manifest.name!r} cannot be read any more: {error}.",
+            hint="Import the images again.",
+        ) from error
     return to_square(image, request.image_px, request.resize, request.colour)
 
 

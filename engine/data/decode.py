@@ -8,7 +8,7 @@ What comes out is mode ``L`` for images that hold grey only, else ``RGB``, turne
 - Transparency is laid over white, the paper most drawings and logos were made for.
 - CMYK and other colour models go through Pillow's conversion to RGB; embedded colour profiles are not applied.
 - 16 bits are cut to 8 by dropping the low byte, never stretched: equal values stay equal between images. 32-bit
-  integers and floats have no agreed range and are refused.
+  integers and floats have no agreed range and are refused. (PPM has 16 bits at most; Pillow only calls them 32.)
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _upright(image: Image.Image) -> Image.Image:
 def _eight_bits(image: Image.Image) -> Image.Image:
     if image.mode in ("L", "RGB") and "transparency" not in image.info:
         return image
-    if image.mode.startswith("I;16"):
+    if image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PPM"):
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if image.mode in ("I", "F"):
         raise ImageUnreadable("32-bit pixels have no agreed range; save it with 8 or 16 bits")

@@ -42,7 +42,7 @@ def draw_missing(writer: DatasetWriter, labels: Iterable[int], options: ImportOp
 def _shares(n_images: int, share_pct: dict[SplitName, float]) -> dict[SplitName, int]:
     """At least one image for training, then one for each split in turn, then as the shares say."""
     shares: dict[SplitName, int] = {}
-    n_left = n_images - 1
+    n_left = max(0, n_images - 1)
     for n_later, (split, pct) in zip(reversed(range(len(share_pct))), share_pct.items(), strict=True):
         wanted = max(1, round(n_images * pct / 100))
         shares[split] = min(wanted, max(min(1, n_left), n_left - n_later))

@@ -151,9 +151,7 @@ class Shelf:
         best = self.best
         if best is None or best.step not in self._kept:
             return
-        event = CheckpointBest(
-            step=best.step, series=best.series, value=best.value, artifact=artifact_name(best.step)
-        )
+        event = CheckpointBest(step=best.step, series=best.series, value=best.value, artifact=artifact_name(best.step))
         if event != self._announced_best:
             self._sink.emit(event)
             self._announced_best = event

@@ -115,7 +115,7 @@ function mountRemoteDialog() {
 
 const RELATIVE = [
   { limit_s: 60, unit_s: 0, name: "just now" },
-  { limit_s: 3600, unit_s: 60, name: "min" },
+  { limit_s: 3600, unit_s: 60, name: "m" },
   { limit_s: 86_400, unit_s: 3600, name: "h" },
   { limit_s: 86_400 * 60, unit_s: 86_400, name: "d" },
 ];
@@ -124,7 +124,7 @@ const RELATIVE = [
 function since(seconds) {
   const step = RELATIVE.find(({ limit_s }) => seconds < limit_s);
   if (!step) return `${Math.floor(seconds / (86_400 * 30))} months ago`;
-  return step.unit_s ? `${Math.floor(seconds / step.unit_s)} ${step.name} ago` : step.name;
+  return step.unit_s ? `${Math.floor(seconds / step.unit_s)}${step.name} ago` : step.name;
 }
 
 function refreshTimes() {

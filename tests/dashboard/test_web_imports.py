@@ -5,7 +5,7 @@ import sys
 
 from config.env import BASE_DIR
 
-HEAVY = ["torch", "torchvision", "numpy", "sklearn", "PIL", "lmdb", "celery.app.base"]
+HEAVY = ["torch", "torchvision", "numpy", "sklearn", "PIL", "lmdb"]
 
 
 def test_the_web_process_loads_nothing_heavy():

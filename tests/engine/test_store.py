@@ -129,7 +129,19 @@ def test_few_images_wait_in_memory(tmp_path, monkeypatch):
             assert len(writer._waiting) < 4
 
 
-def test_a_full_disk_has_its_name(tmp_path, monkeypatch):
+def _add_many(writer: DatasetWriter) -> None:
+    for index in range(5000):
+        writer.add(NewSample(f"a name of some length {index}", "train", 0, 1, 1, b"x"))
+
+
+def test_a_full_disk_has_its_name_when_rows_meet_it(tmp_path):
+    with DatasetWriter(tmp_path / "dataset") as writer:
+        writer._rows.execute("PRAGMA max_page_count = 20")  # SQLite says of this what it says of a full disk
+        with pytest.raises(DiskFull, match="disk is full"):
+            _add_many(writer)
+
+
+def test_a_full_disk_has_its_name_when_images_meet_it(tmp_path):
     class Full:
         def begin(self, **_: object) -> None:
             raise lmdb.DiskError("images.lmdb: No space left on device")
@@ -137,12 +149,11 @@ def test_a_full_disk_has_its_name(tmp_path, monkeypatch):
         def close(self) -> None:
             pass
 
-    monkeypatch.setattr("engine.store.writer._COMMIT_ROWS", 1)
     with DatasetWriter(tmp_path / "dataset") as writer:
         writer._images.close()
         writer._images = Full()
         with pytest.raises(DiskFull, match="disk is full"):
-            writer.add(NewSample("one", "train", 0, 1, 1, b"x"))
+            _add_many(writer)
 
 
 def test_two_readers_of_one_process_share_the_images(dataset):

@@ -12,7 +12,7 @@ import { Pacer } from "./pacer.js";
 /** @typedef {import("./axis.js").XAxis} XAxis */
 /** @typedef {import("./panels.js").Panel} Panel */
 /** @typedef {import("./plotly.js").Plotly} Plotly */
-/** `jobId` and `title` name what is saved. `groups` hold the cards. @typedef {{jobId: number, title: string, groups: Record<Panel["group"], HTMLElement>}} Place */
+/** `groups` hold the cards. @typedef {{jobId: number, groups: Record<Panel["group"], HTMLElement>}} Place */
 
 const MARGIN_OF_SIGHT = "120px";
 

@@ -253,11 +253,7 @@ function rangeIn(change, axis) {
  * @param {Record<string, unknown>} layout
  */
 function withoutDrag(layout) {
+  const { xaxis, yaxis } = /** @type {{xaxis: object, yaxis: object}} */ (/** @type {unknown} */ (layout));
   const fixed = { fixedrange: true };
-  return {
-    ...layout,
-    dragmode: false,
-    xaxis: { .../** @type {object} */ (layout["xaxis"]), ...fixed },
-    yaxis: { .../** @type {object} */ (layout["yaxis"]), ...fixed },
-  };
+  return { ...layout, dragmode: false, xaxis: { ...xaxis, ...fixed }, yaxis: { ...yaxis, ...fixed } };
 }

@@ -6,8 +6,8 @@
  * @typedef {{series: string, label: string, colour: number, dash?: "solid" | "dash" | "dot"}} Line
  */
 /**
- * - `unit` is that of all lines. - `smooth`: whether the slider applies. - `zero`: whether the axis begins at zero. - `range`: a fixed axis.
- * - `best`: the series on which the best checkpoint is marked.
+ * - `unit`: that of all lines. - `smooth`: whether the slider applies. - `zero`: whether the axis begins at zero.
+ * - `range`: a fixed axis. - `best`: the series on which the best checkpoint is marked.
  * @typedef {{id: string, title: string, group: "training" | "system", unit: string, lines: Line[],
  *   smooth?: boolean, zero?: boolean, range?: [number, number], best?: string}} Panel
  */

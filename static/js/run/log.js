@@ -17,6 +17,7 @@ export class LogTail {
   /** @type {number | null} the attempt that is shown; null follows the latest */
   #attempt = null;
   #end = 0;
+  /** The attempt whose text is on the page, 0 for none yet. */
   #shown = 0;
   #busy = false;
   #visible = false;
@@ -65,11 +66,13 @@ export class LogTail {
   }
 
   #url() {
-    const base = `/api/v1/jobs/${this.#jobId}/log`;
-    const attempt = this.#attempt === null ? "" : `&attempt=${this.#attempt}`;
-    // Without an attempt the server answers with the latest: an offset of an older one would be wrong there.
-    const from = this.#shown > 0 ? `offset=${this.#end}` : `tail=${TAIL_BYTES}`;
-    return `${base}?${from}${attempt || (this.#shown > 0 ? `&attempt=${this.#shown}` : "")}`;
+    const query = new URLSearchParams();
+    if (this.#shown > 0) query.set("offset", String(this.#end));
+    else query.set("tail", String(TAIL_BYTES));
+    // Without an attempt the answer is the latest one's, for which an offset in an older log would be wrong.
+    const attempt = this.#attempt ?? this.#shown;
+    if (attempt > 0) query.set("attempt", String(attempt));
+    return `/api/v1/jobs/${this.#jobId}/log?${query}`;
   }
 
   /** @param {LogChunk} chunk */

@@ -17,16 +17,26 @@ import { hasEnded } from "./api.js";
 export function progressTexts(job, store, sinceFetch_s) {
   const { stage, done, total } = present(job, store);
   const ended = hasEnded(job);
+  const share = shareOf(job, done, total);
   const training = total > 0 && total === store.attempt?.total_steps;
-  const share = job.status === "succeeded" ? 1 : total > 0 ? Math.min(1, done / total) : null;
   return {
     share,
     progress: share === null ? MISSING : `${wordOf(stage, training || ended)}${Math.floor(share * 100)} %`,
     step: training ? `${formatCount(done)} / ${formatCount(total)}` : MISSING,
     epoch: training ? epochText(done, total, store.stepsPerEpoch, ended) : MISSING,
-    eta: ended || job.status !== "running" ? MISSING : timeLeft(job, store, total),
+    eta: job.status === "running" ? timeLeft(job, store, total) : MISSING,
     elapsed: job.duration_s === null ? MISSING : formatDuration(job.duration_s + (ended ? 0 : sinceFetch_s)),
   };
+}
+
+/**
+ * @param {JobSummary} job
+ * @param {number} done
+ * @param {number} total
+ */
+function shareOf(job, done, total) {
+  if (job.status === "succeeded") return 1;
+  return total > 0 ? Math.min(1, done / total) : null;
 }
 
 /**

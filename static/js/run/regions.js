@@ -51,7 +51,7 @@ function sameText(old, fresh) {
 /** @param {Element} region */
 function contentOf(region) {
   const copy = /** @type {Element} */ (region.cloneNode(true));
-  for (const time of copy.querySelectorAll("time")) time.replaceChildren();
+  for (const time of copy.querySelectorAll("time")) time.replaceWith(time.dateTime);
   for (const menu of copy.querySelectorAll("details")) menu.removeAttribute("open");
   return copy.innerHTML;
 }

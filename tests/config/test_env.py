@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+
+from config.env import SettingError, read_environment
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("PORT", "eighty"),
+        ("PORT", "0"),
+        ("PORT", "70000"),
+        ("DEBUG", "perhaps"),
+        ("CACHE_MAX_GIB", "much"),
+        ("LOG_LEVEL", "LOUD"),
+    ],
+)
+def test_an_unusable_value_is_refused_in_one_line_that_names_the_setting(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(SettingError, match=name) as refused:
+        read_environment()
+
+    assert "\n" not in str(refused.value)
+
+
+def test_folders_are_absolute_and_the_cache_lies_in_the_data_folder(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DATA_DIR", "data")
+    monkeypatch.delenv("CACHE_DIR", raising=False)
+
+    env = read_environment()
+
+    assert env.data_dir == tmp_path / "data"
+    assert env.cache_dir == tmp_path / "data" / "cache"
+
+
+def test_an_empty_variable_is_like_none(monkeypatch):
+    monkeypatch.setenv("HOST", "")
+    monkeypatch.setenv("WEIGHTS_DIR", "")
+
+    env = read_environment()
+
+    assert env.host == "127.0.0.1"
+    assert env.weights_dir is None
+
+
+def test_lists_are_separated_by_commas(monkeypatch, tmp_path):
+    monkeypatch.setenv("ALLOWED_HOSTS", "fovea.lab,10.0.0.4")
+    monkeypatch.setenv("IMPORT_ROOTS", f"{tmp_path}/a,{tmp_path}/b")
+
+    env = read_environment()
+
+    assert env.allowed_hosts == ["fovea.lab", "10.0.0.4"]
+    assert env.import_roots == [tmp_path / "a", tmp_path / "b"]

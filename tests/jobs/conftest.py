@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from django.conf import settings
+
+from jobs import launch, transitions
+from jobs.dispatch import dispatch
+from jobs.models import Attempt, Job
+from jobs.states import ENDED, Status
+from jobs.storage import storage
+from tests.conftest import until
+
+
+@pytest.fixture
+def make_job(user):
+    """A training as the supervisor sees it; ``script`` is what the scripted engine does."""
+
+    def make(*, status=Status.QUEUED, verb="train", **script):
+        return transitions.begin(
+            status=status,
+            verb=verb,
+            spec={"verb": verb, "model": {"name": "lenet5"}, "script": script},
+            title=f"scripted {verb}",
+            owner=user,
+            wants=["cpu"] if verb == "train" else [],
+        )
+
+    return make
+
+
+class Bench:
+    """Jobs that run in real processes, and what a test does to them."""
+
+    def start(self, job: Job) -> Attempt:
+        dispatch()
+        return self.attempt(job)
+
+    def attempt(self, job: Job) -> Attempt:
+        return Attempt.objects.filter(job=job).latest("n")
+
+    def status(self, job: Job) -> Status:
+        return Status(Job.objects.values_list("status", flat=True).get(pk=job.pk))
+
+    def until_status(self, job: Job, *wanted: Status) -> None:
+        until(lambda: self.status(job) in wanted)
+
+    def until_ended(self, job: Job) -> Job:
+        until(lambda: self.status(job) in ENDED)
+        job.refresh_from_db()
+        return job
+
+    def until_step(self, job: Job, step: int) -> None:
+        until(lambda: Job.objects.filter(pk=job.pk, done__gte=step).exists())
+
+    def kill_supervisor(self, job: Job) -> None:
+        until(lambda: self.attempt(job).supervisor_pid)
+        pid = self.attempt(job).supervisor_pid
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: not launch.is_supervised(self.attempt(job)))
+
+    def kill_engine(self, job: Job) -> None:
+        os.kill(self.attempt(job).pid, signal.SIGKILL)
+
+    def events(self, job: Job) -> list[dict]:
+        return [json.loads(line) for line in storage().job(job.pk).events_path.read_text().splitlines()]
+
+    def supervisor_output(self, job: Job) -> str:
+        return "".join(path.read_text() for path in storage().job(job.pk).path.glob("attempts/*/supervisor.txt"))
+
+
+@pytest.fixture
+def bench(transactional_db, redis_server, monkeypatch):
+    """Real supervisors over the scripted engine; every process ends with the test."""
+    engine = [sys.executable, str(Path(__file__).parent / "scripted_engine.py")]
+    monkeypatch.setenv("FOVEA_TEST_ENGINE", os.pathsep.join(engine))
+    monkeypatch.setenv("PYTHONPATH", str(settings.BASE_DIR))
+    yield Bench()
+    marker = f"{settings.DATA_DIR}/jobs/"
+    mine = [one for one in psutil.process_iter(["cmdline"]) if any(marker in part for part in one.info["cmdline"] or ())]
+    for process in [*mine, *psutil.Process().children()]:
+        if "redis" not in process.name():
+            process.kill()
+    psutil.wait_procs(mine)
+    until(lambda: launch.reap() or not launch._children)

@@ -1,0 +1,207 @@
+"""A supervisor from start to verdict, in real processes, over a scripted engine."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs import selectors, services
+from jobs.dispatch import dispatch
+from jobs.models import Artifact, Attempt, DeviceLease, JobEvent
+from jobs.reconcile import reconcile
+from jobs.states import Status
+from tests.conftest import until
+from tests.jobs.scripted_engine import value_at
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def assert_whole_curve(job, steps):
+    """Every step once, with the value that an unkilled run has."""
+    series = selectors.curves_read(job).series["train/loss"]
+    assert series.step == list(range(1, steps + 1))
+    assert series.value == [None if step == 7 else value_at(step) for step in series.step]
+
+
+def assert_seq_without_gap(bench, job):
+    assert [event["seq"] for event in bench.events(job)] == list(range(1, job.last_seq + 1))
+
+
+def test_success(bench, make_job):
+    job = make_job(steps=20)
+    attempt = bench.start(job)
+    bench.until_ended(job)
+    assert job.status == Status.SUCCEEDED, bench.supervisor_output(job)
+    assert (job.done, job.total, job.best_step, job.error_code) == (20, 20, 20, "")
+    assert job.disk_bytes > 0
+    attempt.refresh_from_db()
+    assert (attempt.exit_code, attempt.signal, attempt.total_steps) == (0, None, 20)
+    assert attempt.ended_at is not None
+    assert not DeviceLease.objects.exists()
+    assert_whole_curve(job, 20)
+    assert_seq_without_gap(bench, job)
+    assert Artifact.objects.filter(made_by=job, kind="checkpoint").count() == 4
+    assert JobEvent.objects.filter(job=job, kind="notice").count() == 1
+    after = [step.after for step in selectors.timeline_of(job)]
+    assert after == ["queued", "starting", "running", "succeeded"]
+
+
+def test_failure_says_what_to_change(bench, make_job):
+    job = make_job(fail_at=3)
+    bench.start(job)
+    bench.until_ended(job)
+    assert (job.status, job.error_code, job.error_hint) == (Status.FAILED, "loss.not_finite", "lower it")
+
+
+def test_killed_engine_goes_on_from_its_checkpoint(bench, make_job):
+    job = make_job(steps=30, crash_at={"1": 13})
+    bench.start(job)
+    bench.until_ended(job)
+    assert job.status == Status.SUCCEEDED, bench.supervisor_output(job)
+    first, second = Attempt.objects.filter(job=job).order_by("n")
+    assert (first.signal, first.reason, second.from_step) == (9, "lost: its process was killed by SIGKILL", 10)
+    assert second.fence > first.fence
+    assert_whole_curve(job, 30)
+    assert_seq_without_gap(bench, job)
+    after = [step.after for step in selectors.timeline_of(job)]
+    assert after == ["queued", "starting", "running", "lost", "queued", "starting", "running", "succeeded"]
+
+
+def test_given_up_after_five_attempts_without_progress(bench, make_job, monkeypatch):
+    monkeypatch.setattr("jobs.retry.DELAYS_S", (0,))
+    job = make_job(crash_at={str(n): 2 for n in range(1, 9)})
+    bench.start(job)
+    until(lambda: [dispatch()] and bench.status(job) == Status.ERRORED)
+    job.refresh_from_db()
+    assert job.error_code == "attempts.exhausted"
+    assert "killed by SIGKILL" in job.error_message
+    assert "attempt 5 begins" in job.error_message
+    assert Attempt.objects.filter(job=job).count() == 5
+
+
+def test_cancel_finishes_the_step_and_saves(bench, make_job, user):
+    job = make_job(steps=5000)
+    bench.start(job)
+    bench.until_step(job, 3)
+    services.job_cancel(user, job.pk)
+    bench.until_ended(job)
+    assert job.status == Status.CANCELLED
+    assert Artifact.objects.filter(made_by=job, name=f"step-{job.done}").exists()
+    assert_seq_without_gap(bench, job)
+
+
+def test_cancel_before_the_engine_started(bench, make_job, user):
+    job = make_job(steps=5000)
+    bench.start(job)
+    services.job_cancel(user, job.pk)
+    bench.until_ended(job)
+    assert job.status == Status.CANCELLED
+
+
+def test_an_engine_that_does_not_listen_is_killed(bench, make_job, user, monkeypatch):
+    monkeypatch.setenv("FOVEA_TEST_GRACE_S", "1")
+    job = make_job(steps=5000, deaf=True)
+    bench.start(job)
+    bench.until_step(job, 3)
+    services.job_cancel(user, job.pk)
+    bench.until_ended(job)
+    assert job.status == Status.CANCELLED
+    assert bench.attempt(job).signal == 9
+
+
+def test_suspend_and_wake(bench, make_job):
+    job = make_job(steps=200)
+    waiting = make_job(steps=5)
+    bench.start(job)
+    bench.until_step(job, 8)
+    assert services.trainings_suspend(wait_s=30) == 0
+    assert bench.status(job) == Status.PAUSED
+    assert dispatch() == []
+    assert bench.status(waiting) == Status.QUEUED
+    assert services.trainings_wake() == 1
+    dispatch()
+    bench.until_ended(job)
+    assert job.status == Status.SUCCEEDED
+    assert Attempt.objects.get(job=job, n=2).from_step >= 8
+    assert_whole_curve(job, 200)
+    bench.until_ended(waiting)
+
+
+def test_killed_supervisor_is_replaced_and_the_training_never_stops(bench, make_job):
+    job = make_job(steps=300)
+    bench.start(job)
+    bench.until_step(job, 20)
+    bench.kill_supervisor(job)
+    engine = bench.attempt(job).pid
+    assert reconcile() == [bench.attempt(job).pk]
+    bench.until_ended(job)
+    assert job.status == Status.SUCCEEDED, bench.supervisor_output(job)
+    assert Attempt.objects.filter(job=job).count() == 1
+    assert bench.attempt(job).pid == engine
+    assert_whole_curve(job, 300)
+    assert_seq_without_gap(bench, job)
+
+
+def test_engine_that_ended_unattended_is_read_to_the_end(bench, make_job):
+    job = make_job(steps=60)
+    bench.start(job)
+    bench.until_step(job, 5)
+    bench.kill_supervisor(job)
+    until(lambda: bench.events(job)[-1]["event"]["kind"] == "run.ended")
+    reconcile()
+    bench.until_ended(job)
+    assert job.status == Status.SUCCEEDED
+    assert_whole_curve(job, 60)
+
+
+def test_both_killed(bench, make_job):
+    job = make_job(steps=150)
+    bench.start(job)
+    bench.until_step(job, 12)
+    bench.kill_supervisor(job)
+    bench.kill_engine(job)
+    reconcile()
+    bench.until_ended(job)
+    assert job.status == Status.SUCCEEDED, bench.supervisor_output(job)
+    assert Attempt.objects.filter(job=job).count() == 2
+    assert_whole_curve(job, 150)
+    assert_seq_without_gap(bench, job)
+
+
+def test_the_supervisor_killed_before_it_wrote_the_pid_down(bench, make_job):
+    job = make_job(steps=200)
+    attempt = bench.start(job)
+    bench.until_step(job, 3)
+    bench.kill_supervisor(job)
+    engine = bench.attempt(job).pid
+    Attempt.objects.filter(pk=attempt.pk).update(pid=None, pid_started=None)
+    reconcile()
+    bench.until_ended(job)
+    assert job.status == Status.SUCCEEDED
+    assert f"pid={engine}" in bench.supervisor_output(job).split("adopted")[1]
+    assert_whole_curve(job, 200)
+
+
+def test_redis_is_away_while_training(bench, make_job, redis_server):
+    from jobs.stream import client, events_key
+
+    job = make_job(steps=150)
+    bench.start(job)
+    bench.until_step(job, 10)
+    redis_server.kill()
+    bench.until_step(job, 60)
+    redis_server.start()
+    bench.until_ended(job)
+    assert job.status == Status.SUCCEEDED, bench.supervisor_output(job)
+    assert_whole_curve(job, 150)
+    until(lambda: client().xlen(events_key(job.pk)))
+    seqs = [int(entry.split(b"-")[0]) for entry, _ in client().xrange(events_key(job.pk))]
+    assert seqs == list(range(1, job.last_seq + 1))
+
+
+def test_thousands_of_points_a_second(bench, make_job):
+    job = make_job(steps=40, step_s=0.02, burst=100)
+    bench.start(job)
+    bench.until_ended(job)
+    assert job.status == Status.SUCCEEDED
+    series = selectors.curves_read(job, max_points=10_000).series["train/loss"]
+    assert len(series.seq) == 4000
