@@ -47,10 +47,9 @@ class VendoredFinder(BaseFinder):
     def find(self, path: str, find_all: bool = False, **_kwargs: Any) -> Any:  # noqa: FBT001, FBT002  Django's signature
         name = posixpath.normpath(path)
         storage = self.storages.get(name)
+        # Django's way to say "not here" is an empty list, also where one path was asked for.
         found = [storage.path(posixpath.basename(name))] if storage else []
-        if find_all:
-            return found
-        return found[0] if found else None
+        return found[0] if found and not find_all else found
 
     def list(self, ignore_patterns: Iterable[str] | None) -> Iterator[tuple[str, FileSystemStorage]]:
         for name, storage in self.storages.items():

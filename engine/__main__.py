@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m engine",
-        description="Runs one job in a folder that holds its spec.json; run it again to continue a job that was stopped.",
+        description="Runs one job in a folder that holds its spec.json. Run it again to continue one that was stopped.",
         epilog="python -m engine preview --help: how images will look to the network.",
     )
     parser.add_argument("verb", choices=[*VERBS, "preview"], help="what to do")
@@ -104,6 +104,8 @@ def _attempt(verb: str, job: JobDir, n: int) -> ExitReport:
     with _beat_watched(stop, attempt):
         report = _outcome(verb, context)
     shutil.rmtree(job.scratch_dir, ignore_errors=True)
+    if report.message:
+        log.error("%s %s", report.message, report.hint)
     with suppress(OSError):  # a full disk may refuse even this; the exit report is tried all the same
         sink.emit(RunEnded(**report.model_dump(exclude={"last_seq"})))
         sink.sync()
@@ -122,7 +124,6 @@ def _outcome(verb: str, context: Context) -> ExitReport:
         error = as_fovea_error(raised)
         if not isinstance(error, UserError):
             traceback.print_exc()
-        log.error("%s %s", error.message, error.hint)
         return _report("failed" if isinstance(error, UserError) else "errored", error, last_seq=0)
     if outcome == "paused" and context.stop.unattended:
         message = "Stopped by itself: its supervisor had not been heard of for too long."

@@ -21,7 +21,7 @@ def generator_states() -> dict[str, Any]:
     version, words, gauss_next = random.getstate()
     return {
         "python": [version, list(words), gauss_next],
-        "numpy": [name, keys.tolist(), position, has_gauss, gauss],
+        "numpy": [name, np.asarray(keys).tolist(), position, has_gauss, gauss],
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
     }

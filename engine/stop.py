@@ -19,16 +19,24 @@ class Stop:
 
     def __init__(self, attempt: AttemptDir) -> None:
         self._attempt = attempt
-        self.asked = False
-        self.unattended = False
+        self._asked = False
+        self._unattended = False
+
+    @property
+    def asked(self) -> bool:
+        return self._asked
+
+    @property
+    def unattended(self) -> bool:
         """The supervisor is gone: nobody asked, the process stops by itself."""
+        return self._unattended
 
     def ask(self) -> None:
-        self.asked = True
+        self._asked = True
 
     def ask_unattended(self) -> None:
-        self.unattended = True
-        self.asked = True
+        self._unattended = True
+        self._asked = True
 
     @property
     def wish(self) -> Wish:

@@ -15,6 +15,7 @@ from jobs.models import Job
 from jobs.storage import storage
 
 _SEQ = re.compile(rb'^\{"seq":\s*(\d+)')
+_BACKWARD_BYTES = 64 * 1024
 _LINEAR_BYTES = 4096
 """Below this distance reading on is cheaper than another jump."""
 
@@ -44,6 +45,37 @@ def offset_after(file: BinaryIO, seq: int) -> int:
             break
         low += len(line)
     return low
+
+
+def last_whole_line(path: Path) -> tuple[int, int]:
+    """``seq`` of the last line that can be read, and the offset of its end; zeros where there is none."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return 0, 0
+    with file:
+        end = file.seek(0, 2)
+        reach = _BACKWARD_BYTES
+        while True:
+            begin = max(0, end - reach)
+            file.seek(begin)
+            block = file.read(end - begin)
+            if found := _last_readable(block, is_whole_file=begin == 0):
+                return found[0], begin + found[1]
+            if begin == 0:
+                return 0, 0
+            reach *= 4
+
+
+def _last_readable(block: bytes, *, is_whole_file: bool) -> tuple[int, int] | None:
+    end = 0
+    found = None
+    for n, line in enumerate(block.splitlines(keepends=True)):
+        end += len(line)
+        # Of a piece from the middle the first line may be half of one.
+        if line.endswith(b"\n") and (n or is_whole_file) and (seq := _SEQ.match(line)):
+            found = int(seq[1]), end
+    return found
 
 
 def lines_after(path: Path, after: int, *, until: int, limit: int) -> Iterator[bytes]:

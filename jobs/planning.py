@@ -35,10 +35,8 @@ class DatasetFacts:
     @classmethod
     def of(cls, meta: Mapping[str, Any]) -> DatasetFacts:
         width_px, height_px = (int(meta[key]["median"]) for key in ("width_px", "height_px"))
-        train = meta["counts"].get("train", 0)
-        n_train = sum(train) if isinstance(train, Sequence) else int(train)
         return cls(
-            n_train=n_train or int(meta["n_images"]),
+            n_train=int(meta["counts"].get("train", 0)) or int(meta["n_images"]),
             side_px=max(width_px, height_px),
             aspect=max(width_px, height_px) / max(1, min(width_px, height_px)),
             colour="grey" if meta["colour"] == "grey" else "rgb",

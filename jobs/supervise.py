@@ -25,6 +25,7 @@ from jobs.supervision.ending import close_by_exit, close_by_fault, read_exit_rep
 from jobs.supervision.engine import Engine, Exit, StartedEngine, find_engine
 from jobs.supervision.feed import StreamFeed
 from jobs.supervision.patience import patiently
+from jobs.supervision.restore import fill_up_events
 from jobs.supervision.spec import write_spec
 from jobs.tail import Tail
 
@@ -116,11 +117,16 @@ class _Supervisor:
             log.error("job=%s: a process that no attempt knows holds its folder", self._attempt.job_id)
             return None
         write_spec(self._attempt.job, self._job_dir)
+        fill_up_events(self._job_dir, recorded_seq=self._recorded_seq())
         engine = StartedEngine(self._attempt, patiently(self._gpu_uuids))
         columns = {"pid": engine.identity.pid, "pid_started": engine.identity.started}
         patiently(lambda: Attempt.objects.filter(pk=self._attempt.pk).update(**columns))
         log.info("started job=%s attempt=%s pid=%s", self._attempt.job_id, self._attempt.n, engine.identity.pid)
         return engine
+
+    def _recorded_seq(self) -> int:
+        rows = Job.objects.values_list("last_seq", flat=True)
+        return patiently(lambda: rows.get(pk=self._attempt.job_id))
 
     def _gpu_uuids(self) -> list[str]:
         leases = DeviceLease.objects.filter(attempt=self._attempt, device__kind="cuda")

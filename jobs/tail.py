@@ -58,4 +58,4 @@ class Tail:
                 self.damaged = True
                 break
             self._offset = (self._offset or 0) + len(line)
-        return envelopes
+        return [envelope for envelope in envelopes if envelope.seq > self._after]

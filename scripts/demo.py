@@ -23,12 +23,17 @@ PROJECT_DIR = Path(__file__).resolve().parent.parent
 MANAGE = (sys.executable, str(PROJECT_DIR / "manage.py"))
 DATA_DIR = Path(os.environ.get("DATA_DIR") or PROJECT_DIR / "var").expanduser().resolve()
 START_PATIENCE_S = 120
+RESTART_PATIENCE_S = 60
 POLL_S = 0.5
 ENDED = {"succeeded", "failed", "errored", "cancelled"}
 
 
 class DemoError(Exception):
     """Said as it is; the demo ends with exit code 1."""
+
+
+class Unreachable(DemoError):  # noqa: N818  says what it is
+    """Nobody answers at the address."""
 
 
 class Server:
@@ -52,6 +57,8 @@ class Server:
                 return json.load(response)
         except urllib.error.HTTPError as answer:
             raise DemoError(f"{method} {path}: {_explain(answer)}") from None
+        except OSError as problem:
+            raise Unreachable(f"{self.address} does not answer: {problem}.") from None
 
 
 def _explain(answer: urllib.error.HTTPError) -> str:
@@ -141,8 +148,17 @@ def _whole_number(variable: str, value: str) -> int:
 def wait_for(api: Server, job_id: int, what: str) -> Any:
     """Print a job's progress until it ends, and give its last summary."""
     said = ""
+    answered_at = time.monotonic()
     while True:
-        job = api.get(f"/jobs/{job_id}")
+        try:
+            job = api.get(f"/jobs/{job_id}")
+        except Unreachable:
+            # Trainings outlive the web server, which may be back in a moment.
+            if time.monotonic() - answered_at > RESTART_PATIENCE_S:
+                raise
+            time.sleep(POLL_S)
+            continue
+        answered_at = time.monotonic()
         line = _progress(job, what)
         if line != said:
             _show(line)

@@ -41,6 +41,11 @@ class Places:
         return self.run_dir / "supervisord.conf"
 
     @property
+    def supervisor_output_path(self) -> Path:
+        """What supervisord says where it cannot log: an unusable configuration, a crash."""
+        return self.logs_dir / "supervisor-output.log"
+
+    @property
     def redis_conf_path(self) -> Path:
         return self.run_dir / "redis.conf"
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from config.start.places import Places
+from config.start.preflight import StartError
 
 LOG_BYTES = 10_000_000
 LOG_BACKUPS = 3
@@ -52,7 +53,11 @@ def _web(host: str, port: int) -> tuple[str, ...]:
 
 
 def supervisor_conf(services: Iterable[Program], *, places: Places, project_dir: Path) -> str:
-    """Text of a supervisord configuration. No secret stands in it: programs inherit the environment."""
+    """Text of a supervisord configuration. No secret stands in it: programs inherit the environment.
+
+    Raises:
+        StartError: A path cannot be written into it.
+    """
     sections = [
         _section(
             "supervisord",
@@ -94,6 +99,8 @@ def log_path(places: Places, program: str) -> Path:
 
 
 def _section(title: str, **values: object) -> str:
-    # supervisor expands %(...)s in every value.
-    lines = [f"{key} = {str(value).replace('%', '%%')}" for key, value in values.items()]
-    return "\n".join((f"[{title}]", *lines, ""))
+    for value in values.values():
+        # supervisor expands %(...)s in every value, once or twice by the key, so that no escape is right everywhere.
+        if "%" in str(value):
+            raise StartError(f"{value} holds a percent sign, which paths and addresses of services may not.")
+    return "\n".join((f"[{title}]", *(f"{key} = {value}" for key, value in values.items()), ""))

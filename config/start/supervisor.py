@@ -30,7 +30,7 @@ class Supervisor:
     def __init__(self, places: Places, environment: Mapping[str, str], project_dir: Path) -> None:
         self._places = places
         command = [sys.executable, "-m", "supervisor.supervisord", "-n", "-c", str(places.supervisor_conf_path)]
-        with (places.logs_dir / "supervisor-output.log").open("ab") as output:
+        with places.supervisor_output_path.open("wb") as output:
             self._process = subprocess.Popen(
                 command,
                 cwd=project_dir,

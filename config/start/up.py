@@ -138,13 +138,16 @@ class Up:
         self._save_trainings()
 
     def _look_after(self, supervisor: Supervisor, watch: Watch) -> None:
-        if not supervisor.is_running():
-            lines = last_lines(self._places.logs_dir / "supervisor.log")
-            raise StartError("\n  ".join(("supervisord ended. Its last lines:", *lines)))
+        self._require_running(supervisor)
         statuses = supervisor.statuses()
         self._write_state(supervisor, statuses)
         for name in watch.dying(statuses, time.monotonic()):
             self._report(name)
+
+    def _require_running(self, supervisor: Supervisor) -> None:
+        if not supervisor.is_running():
+            lines = last_lines(self._places.supervisor_output_path)
+            raise StartError("\n  ".join(("supervisord ended. Its last lines:", *lines)))
 
     def _report(self, program: str) -> None:
         path = log_path(self._places, program)
@@ -162,9 +165,10 @@ class Up:
     def _wait_for_answer(self, supervisor: Supervisor) -> None:
         deadline = time.monotonic() + ANSWER_PATIENCE_S
         while not self._n_signals and not _answers(f"{self._address}healthz"):
-            if not supervisor.is_running() or time.monotonic() > deadline:
+            self._require_running(supervisor)
+            if time.monotonic() > deadline:
                 lines = last_lines(log_path(self._places, "web"))
-                raise StartError("\n  ".join(("The web server does not answer. Its last lines:", *lines)))
+                raise StartError("\n  ".join(("the web server does not answer. Its last lines:", *lines)))
             time.sleep(0.1)
 
     def _print_banner(self) -> None:

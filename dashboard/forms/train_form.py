@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from pydantic import BaseModel, ValidationError
 
 from dashboard.forms.card_form import CardForm, OptionField, as_text, sentence
-from dashboard.forms.training_choices import Choices, ModelChoice, StartChoice
+from dashboard.forms.training_choices import Choices, ModelChoice, StartChoice, refusal_of
 from engine.catalog import find_card, model_cards, task_cards
 from jobs.planning import Plan, Start, plan_with_reasons
 from jobs.requests import CheckpointInit, InitRequest, TrainingRequest
@@ -237,9 +237,13 @@ class TrainForm:
     # What comes of it.
 
     def is_valid(self) -> bool:
-        if self.data is not None:
-            return all(form.is_valid() for form in self.card_forms)
-        return True
+        if self.data is None:
+            return True
+        valid = all(form.is_valid() for form in self.card_forms)
+        if valid and (refusal := refusal_of(self.card, self.options_form.cleaned_data["image_px"])):
+            self.options_form.add_error("image_px", refusal)
+            return False
+        return valid
 
     @property
     def problems(self) -> list[str]:
@@ -247,7 +251,7 @@ class TrainForm:
         return [str(text) for form in self.card_forms for text in form.non_field_errors()]
 
     def request(self) -> TrainingRequest | None:
-        """The request that "Start training" sends, None while a field is wrong."""
+        """The request that "Start training" sends, None while a field is wrong. Also marks the fields."""
         if not self.is_valid():
             return None
         try:

@@ -38,8 +38,11 @@ from jobs.storage import storage
 from wire.errors import NotFound
 from wire.specs import FromCheckpoint, FromPublished, TrainOptions, TrainSpec
 
+UNKNOWN = "not known"
 N_LAST_LINES = 12
 LAST_LINES_BYTES = 8 * 1024
+CHOSEN_BY_ZERO = frozenset({"log_every", "checkpoint_every"})
+"""Options of which 0 means that the trainer chooses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,11 +177,11 @@ def _checkpoint_row(artifact: ArtifactInfo, run: JobSummary) -> CheckpointRow:
 def _facts(run: JobSummary, spec: TrainSpec, attempts: list[Attempt]) -> list[Fact]:
     dataset_url = reverse("dataset", args=[run.dataset.id]) if run.dataset else ""
     facts = [
-        Fact("Dataset", run.dataset.title if run.dataset else "–", dataset_url),
+        Fact("Dataset", run.dataset.title if run.dataset else UNKNOWN, dataset_url),
         Fact("Model", run.model_label or spec.model.name),
         _start_fact(spec),
         Fact("Device", ", ".join(run.devices) or {"auto": "first free"}.get(spec.device, spec.device)),
-        Fact("Host", attempts[-1].host if attempts else "–"),
+        Fact("Host", attempts[-1].host if attempts else UNKNOWN),
         Fact("Attempts", str(len(attempts))),
     ]
     if run.private:
@@ -209,18 +212,22 @@ def _options(job: Job, spec: TrainSpec) -> list[Fact]:
     usual = _usual_options(job, spec)
     facts = []
     for name, field in TrainOptions.model_fields.items():
+        if name == "momentum" and spec.options.optimiser == "adamw":
+            continue
         extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
         value, default = getattr(spec.options, name), getattr(usual, name)
-        text, default_text = (_option_text(each, extra) for each in (value, default))
+        text, default_text = (_option_text(name, each, extra) for each in (value, default))
         facts.append(Fact(field.title or name, text, usual="" if value == default else default_text))
     chosen = {**spec.model.options, **spec.task.options}
     return facts + [Fact(name.replace("_", " ").capitalize(), str(value)) for name, value in chosen.items()]
 
 
-def _option_text(value: object, extra: dict[str, Any]) -> str:
-    label = str(extra.get("labels", {}).get(str(value), value))
-    unit = extra.get("unit", "")
-    return f"{label.split(':')[0]} {unit}".strip()
+def _option_text(name: str, value: object, extra: dict[str, Any]) -> str:
+    if name in CHOSEN_BY_ZERO and not value:
+        return "Automatic"
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    label = str(extra.get("labels", {}).get(text, text))
+    return f"{label.partition(':')[0]} {extra.get('unit', '')}".strip()
 
 
 def _usual_options(job: Job, spec: TrainSpec) -> TrainOptions:

@@ -18,7 +18,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -175,11 +175,12 @@ def _write_pixels(
     pixels = map_ahead(
         partial(_pixels, reader, request), samples, n_threads=N_DECODE_THREADS, n_ahead=4 * N_DECODE_THREADS
     )
-    for done, image_HWC in enumerate(pixels, start=1):
-        if stop.asked:
-            raise DecodingStopped
-        file.write(image_HWC.tobytes())
-        on_progress(done, request.n_images)
+    with closing(pixels):
+        for done, image_HWC in enumerate(pixels, start=1):
+            if stop.asked:
+                raise DecodingStopped
+            file.write(image_HWC.tobytes())
+            on_progress(done, request.n_images)
     file.flush()
     os.fsync(file.fileno())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -85,7 +85,7 @@ class BatchLoader:
         is_left_out = n_rest == 1 and n_whole > 0 and self._shuffle
         return n_whole + (n_rest > 0 and not is_left_out)
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+    def epoch(self, epoch: int, start: int = 0) -> Generator[Batch, None, None]:
         """The batches of an epoch from number ``start`` on.
 
         Closing the iterator, or dropping it, ends its thread.

@@ -14,6 +14,10 @@ def load_weights(network: nn.Module, state: State, architecture: Architecture, *
     """Fill ``network`` from ``state``, leaving the head as it was drawn unless ``keep_head``.
 
     Args:
+        network: as drawn; what it does not take from ``state`` stays.
+        state: as the publisher or an earlier run made it.
+        architecture: says which entries belong to the head and how others are bent to fit.
+        keep_head: whether the state's outputs mean the same classes.
         origin: names the state's source in messages.
 
     Raises:

@@ -18,7 +18,7 @@ _CONNECT_TIMEOUT_S = 10.0
 _BLOCK_BYTES = 1 << 20
 
 
-class DownloadStopped(Exception):
+class DownloadStopped(Exception):  # noqa: N818 - a wish, no error
     """The stop was asked for during a download; what had come is gone."""
 
 
@@ -33,7 +33,11 @@ def find_weights(
     """The file of ``card``, checked against the hash that its publisher states; downloaded where no place has it.
 
     Args:
+        card: says which file, where from, and its hash.
+        weights_dir: a local mirror, looked into first.
+        cache_dir: a download is kept in its folder ``weights``.
         on_progress: called with bytes done and in total while downloading.
+        stop_asked: asked between two blocks of a download.
 
     Raises:
         WeightsMissing: no place has it and its URL does not answer.

@@ -22,15 +22,16 @@ class FiniteGuard:
     def __init__(
         self,
         sink: Sink,
-        device: torch.device,
         *,
+        device: torch.device,
+        reads_at_once: bool,
         learning_rate: Callable[[int], float],
         steps_per_epoch: int,
         precision: str,
         optimiser: Optimiser,
     ) -> None:
         self._sink = sink
-        self._reads_at_once = device.type == "cpu"
+        self._reads_at_once = reads_at_once
         self._learning_rate = learning_rate
         self._steps_per_epoch = steps_per_epoch
         self._precision = precision

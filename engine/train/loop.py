@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -77,7 +78,13 @@ def train(
     """Train from ``at`` to the end, or until a stop is asked for; either way the last state is on the shelf.
 
     Args:
+        run: what is trained, with what, on what.
+        at: changed in place, so that others can see how far it is.
+        guard: is shown every loss.
+        report: is told every step.
+        shelf: takes checkpoints, and knows when the next is due.
         snapshot: takes the present state; given the metrics that are known of it.
+        stop: is looked at after every step.
 
     Returns:
         Whether all epochs are done.
@@ -159,7 +166,7 @@ def _named(split: str, values: dict[str, float]) -> dict[str, float]:
 
 def _better(best: Best | None, run: Run, step: int, values: dict[str, float]) -> Best | None:
     value = values[run.main_series]
-    if value != value:  # NaN is no better than anything
+    if math.isnan(value):  # no better than anything
         return best
     if best is None or best.improved_by(value, run.main_better):
         return Best(step, run.main_series, value)

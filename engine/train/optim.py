@@ -36,7 +36,8 @@ def set_learning_rate(optimiser: Optimizer, rate: float) -> None:
 
 def _split(network: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     # Transformers of timm name their embeddings here, which are no products either.
-    named_free: set[str] = network.no_weight_decay() if hasattr(network, "no_weight_decay") else set()
+    names = getattr(network, "no_weight_decay", None)
+    named_free: set[str] = names() if callable(names) else set()
     decayed, free = [], []
     for name, parameter in network.named_parameters():
         if parameter.ndim <= 1 or name in named_free:

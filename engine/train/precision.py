@@ -27,7 +27,7 @@ class Precision:
     def step(self, loss: Tensor, optimiser: Optimizer) -> None:
         """Backward and update. In fp16 a step whose gradients overflow is left out and the scale is halved."""
         optimiser.zero_grad(set_to_none=True)
-        self.scaler.scale(loss).backward()
+        self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         self.scaler.step(optimiser)
         self.scaler.update()
 

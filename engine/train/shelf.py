@@ -2,10 +2,10 @@
 
 There are those that ``artifact.made`` announced and ``artifact.dropped`` did not take back; nobody lists the folder.
 
-When: at the end of an epoch if it is the best so far, the last, or ``_EPOCH_GAP_S`` after the previous one; within long
-epochs every ``_STEP_GAP_S``, or every ``checkpoint_every`` steps and then exactly there. All gaps stretch so that saving
-takes at most about 3 % of the time. A best epoch that comes too soon after a save is kept in memory and written with
-the next one; it is lost with the process, and found again when the resumed run repeats its epoch.
+When: at the end of an epoch if it is the best so far, the last, or ``_EPOCH_GAP_S`` after the previous one; within
+long epochs every ``_STEP_GAP_S``, or every ``checkpoint_every`` steps and then exactly there. All gaps in time stretch
+so that saving takes at most about 3 % of it. A best epoch that comes too soon after a save is kept in memory and
+written with the next one; it is lost with the process, and found again when the resumed run repeats its epoch.
 """
 
 from __future__ import annotations
@@ -214,6 +214,8 @@ def _announced(events_path: Path) -> tuple[dict[int, ArtifactMade], CheckpointBe
                     kept.pop(event["name"], None)
                 case "checkpoint.best":
                     best = CheckpointBest.model_validate(event)
+                case _:
+                    pass
     return {int(made.meta["step"]): made for made in kept.values()}, best
 
 

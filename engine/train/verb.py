@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import torch
 from pydantic import BaseModel, ValidationError
+from torch import nn
 
 from engine.catalog import find_card, model_cards, task_cards
 from engine.context import Context
@@ -81,6 +82,7 @@ def run(spec: TrainSpec, context: Context) -> Outcome:
         LossNotFinite: the training diverged.
     """
     torch.set_num_threads(n_physical_cores())
+    torch.backends.cudnn.benchmark = True  # the sizes stay the same, so the search for the fastest kernel pays
     with DatasetReader(context.job.resolve(spec.dataset)) as reader:
         plan = _plan(spec, reader.manifest)
         found = find_checkpoints(context.job)
@@ -173,6 +175,7 @@ def _prepare(plan: Plan, found: Found, reader: DatasetReader, context: Context) 
     start = Start(spec, plan.model, plan.model_options, plan.manifest, plan.task.n_outputs, plan.in_channels)
     seed_all(options.seed)
     network, mean, std = start_network(start, context, resumed=found.payload)
+    _check_batches(network, plan)
     network = network.to(device.torch, memory_format=torch.channels_last)  # type: ignore[call-overload]
     splits: tuple[SplitName, ...] = ("train", "val") if plan.has_val else ("train",)
     images = {split: _decoded(reader, split, plan, context) for split in splits}
@@ -208,6 +211,15 @@ def _prepare(plan: Plan, found: Found, reader: DatasetReader, context: Context) 
     at = Position() if found.payload is None else _resume(run_, found.payload, facts, device, context)
     _tell_start(plan, facts, context)
     return run_, facts, at
+
+
+def _check_batches(network: nn.Module, plan: Plan) -> None:
+    is_single = min(plan.spec.options.batch_size, plan.manifest.n_images("train")) == 1
+    if is_single and any(isinstance(module, nn.BatchNorm2d) for module in network.modules()):
+        raise SpecInvalid(
+            f"{plan.model.label} normalises over the batch and cannot learn from batches of one image.",
+            hint="Set the batch size to 2 or more.",
+        )
 
 
 def _decoded(reader: DatasetReader, split: SplitName, plan: Plan, context: Context) -> Decoded:
@@ -264,7 +276,8 @@ def _train(run_: Run, facts: state.Facts, at: Position, found: Found, plan: Plan
     )
     guard = FiniteGuard(
         sink,
-        plan.device.torch,
+        device=plan.device.torch,
+        reads_at_once=plan.device.torch.type == "cpu",
         learning_rate=run_.learning_rate,
         steps_per_epoch=plan.steps_per_epoch,
         precision=run_.precision.name,
@@ -283,5 +296,7 @@ def _train(run_: Run, facts: state.Facts, at: Position, found: Found, plan: Plan
     if shelf.best:
         log.info("best %s %.4f at step %d", shelf.best.series, shelf.best.value, shelf.best.step)
     if not is_done:
-        log.info("stopped at step %d of %d; the state is saved", at.step, run_.total_steps)
+        text = f"Stopped on request at step {at.step:,} of {run_.total_steps:,}; a checkpoint is saved."
+        sink.emit(Notice(level="info", code="run.stopped", text=text))
+        log.info(text)
     return is_done

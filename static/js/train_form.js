@@ -131,15 +131,29 @@ function search(text) {
   document.querySelector("[data-no-model]")?.toggleAttribute("hidden", found > 0);
 }
 
+/** After the fields came anew: the search as it was, and the chosen model in sight. */
+function restoreModels() {
+  const box = form?.querySelector("[data-model-search]");
+  if (box instanceof HTMLInputElement && box.value) search(box.value);
+  const list = form?.querySelector("[data-model-list]");
+  const chosen = list?.querySelector("input:checked")?.closest("[data-words]");
+  if (list && chosen instanceof HTMLElement) list.scrollTop = chosen.offsetTop - list.clientHeight / 3;
+}
+
+/** @param {Event} event */
+function onSwap(event) {
+  markModified();
+  if (event.target instanceof Element && event.target.id === "training-body") restoreModels();
+}
+
 /** @param {Event} event */
 function onClick(event) {
   const target = event.target instanceof Element ? event.target : null;
   const one = target?.closest("[data-reset]")?.closest("[data-field]");
-  if (one) {
-    for (const control of optionControls()) if (one.contains(control)) reset(control);
-  }
-  if (target?.closest("[data-reset-all]")) {
-    for (const control of optionControls()) if (isModified(control)) reset(control);
+  const all = target?.closest("[data-reset-all]");
+  if (!one && !all) return;
+  for (const control of optionControls()) {
+    if (isModified(control) && (all || one?.contains(control))) reset(control);
   }
 }
 
@@ -161,6 +175,7 @@ if (form) {
   form.addEventListener("change", onEdit);
   form.addEventListener("click", onClick);
   form.addEventListener("submit", onSubmit);
-  document.addEventListener("htmx:afterSettle", markModified);
+  document.addEventListener("htmx:afterSettle", onSwap);
   markModified();
+  restoreModels();
 }

@@ -14,7 +14,7 @@ def set_up(page: Page, address: str, code: str) -> None:
     """First visit: the administrator's account."""
     page.goto(f"{address}/")
     page.get_by_label("Set-up code").fill(code)
-    page.get_by_label(re.compile("user ?name", re.IGNORECASE)).fill("ada")
+    page.get_by_label("Name", exact=True).fill("ada")
     for field in page.locator("input[type=password]").all():
         field.fill(PASSWORD)
     page.get_by_role("button", name="Make the account").click()
@@ -30,15 +30,14 @@ def import_sample(page: Page) -> None:
 def start_training(page: Page, **fields: str) -> int:
     """By the form, with some fields changed. Returns the run's number."""
     page.get_by_role("link", name="Choose the settings").click()
-    for details in page.locator("details:not([open]) > summary").all():
+    model = fields.pop("model", None)
+    if model:
+        page.locator(f"#model-{model}").check(force=True)
+    for details in page.locator("form details:not([open]) > summary").all():
         if details.is_visible():
             details.click()
     for name, value in fields.items():
-        field = page.locator(f"[name={name}]")
-        if field.evaluate("element => element.tagName") == "SELECT":
-            field.select_option(value)
-        else:
-            field.fill(value)
+        page.locator(f"form [name={name}]").fill(value)
     page.get_by_role("button", name="Start training").click()
     page.wait_for_url(re.compile(r"/runs/\d+/"))
     found = re.search(r"/runs/(\d+)/", page.url)

@@ -66,12 +66,12 @@ def test_nothing_is_missing_and_nothing_doubled(stack: Stack, proxy: Proxy, page
     stack.flush_redis()
     stack.kill_program("worker")
     assert _status(stack, job_id) == "running", "the run must outlast all of this to say anything"
-    expect(page.locator("[data-status]").first).to_have_attribute("data-status", "succeeded", timeout=PATIENCE_MS)
+    expect(page.locator("[data-run-status]")).to_have_attribute("data-status", "succeeded", timeout=PATIENCE_MS)
 
     _assert_same_as_file(page, stack.events(job_id))
     page.screenshot(path=artefacts_dir / "run-finished.png")
     page.reload()
-    expect(page.locator("[data-status]").first).to_have_attribute("data-status", "succeeded")
+    expect(page.locator("[data-run-status]")).to_have_attribute("data-status", "succeeded")
     _assert_same_as_file(page, stack.events(job_id))
     assert [line for line in problems if "Content Security Policy" in line] == []
     assert [line for line in problems if line.startswith("uncaught")] == []
@@ -84,14 +84,14 @@ def test_a_killed_trainer_goes_on_as_if_nothing_had_happened(stack: Stack, page:
     killed = start_training(page, **settings)
     wait_for("a checkpoint", lambda: _kinds(stack, killed).count("artifact.made") >= 2)
     os.kill(stack.trainer_pid(killed), signal.SIGKILL)
-    expect(page.locator("[data-status]").first).to_have_attribute("data-status", "succeeded", timeout=PATIENCE_MS)
+    expect(page.locator("[data-run-status]")).to_have_attribute("data-status", "succeeded", timeout=PATIENCE_MS)
     assert _kinds(stack, killed).count("attempt.started") == 2
     _assert_same_as_file(page, stack.events(killed))
 
     page.get_by_role("link", name="Train again").click()
     page.get_by_role("button", name="Start training").click()
     page.wait_for_url(f"**/runs/{killed + 1}/")
-    expect(page.locator("[data-status]").first).to_have_attribute("data-status", "succeeded", timeout=PATIENCE_MS)
+    expect(page.locator("[data-run-status]")).to_have_attribute("data-status", "succeeded", timeout=PATIENCE_MS)
     for series in ("train/loss", "train/top1", "val/loss", "val/top1", "lr"):
         unkilled = truth(stack.events(killed + 1), series)
         assert truth(stack.events(killed), series) == unkilled

@@ -78,7 +78,7 @@ class TestPreflight:
 class TestSupervisorConfiguration:
     @pytest.fixture
     def conf(self, tmp_path):
-        places = Places(tmp_path / "with space and 100%")
+        places = Places(tmp_path / "with space")
         services = programs(places=places, host="::1", port=8001, redis_server=tmp_path / "redis server")
         parser = configparser.ConfigParser(interpolation=None)
         parser.read_string(supervisor_conf(services, places=places, project_dir=tmp_path))
@@ -96,13 +96,20 @@ class TestSupervisorConfiguration:
         ]
         assert {section["autorestart"] for section in found.values()} == {"true"}
 
-    def test_paths_survive_spaces_and_percent_signs(self, conf, tmp_path):
+    def test_paths_survive_spaces(self, conf, tmp_path):
         command = shlex.split(conf["program:redis"]["command"])
 
         assert command == [
             str(tmp_path / "redis server"),
-            str(tmp_path / "with space and 100%%" / "run" / "redis.conf"),
+            str(tmp_path / "with space" / "run" / "redis.conf"),
         ]
+
+    def test_a_path_that_it_would_take_for_a_format_is_refused(self, tmp_path):
+        places = Places(tmp_path / "100%")
+        services = programs(places=places, host="127.0.0.1", port=8000, redis_server=None)
+
+        with pytest.raises(StartError, match="percent sign"):
+            supervisor_conf(services, places=places, project_dir=tmp_path)
 
     def test_no_redis_is_started_where_one_is_given(self, tmp_path):
         found = programs(places=Places(tmp_path), host="127.0.0.1", port=8000, redis_server=None)

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
+import torch
+from torchvision.transforms import functional
 
-torch = pytest.importorskip("torch")
-
-from engine.data import augment as module  # noqa: E402
-from engine.data.augment import Augment  # noqa: E402
+from engine.data import augment as module
+from engine.data.augment import Augment
 
 pytestmark = pytest.mark.slow
 
@@ -140,8 +140,6 @@ def test_flip_mirrors_left_and_right():
 
 
 def test_jitter_agrees_with_torchvision_one_image_at_a_time():
-    from torchvision.transforms import functional
-
     images = _images(5)
     factors = _draw(5)
     brightness, contrast, saturation = ((1 + factors.around(0.3)).tolist() for _ in range(3))
@@ -172,5 +170,7 @@ def test_an_erased_patch_is_a_rectangle_of_the_mean_colour():
         patch = (slice(rows.min(), rows.max() + 1), slice(columns.min(), columns.max() + 1))
         assert gone_HW[patch].all()
         assert gone_HW.sum() <= 0.25 * gone_HW.numel()
-        np.testing.assert_allclose(result[:, gone_HW], image.mean(dim=(1, 2))[:, None].expand(-1, gone_HW.sum()), atol=1e-5)
+        np.testing.assert_allclose(
+            result[:, gone_HW], image.mean(dim=(1, 2))[:, None].expand(-1, gone_HW.sum()), atol=1e-5
+        )
     assert 150 < n_erased < 250

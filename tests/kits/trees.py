@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -22,7 +23,7 @@ def noise(width: int, height: int, *, seed: int = 0, mode: str = "RGB") -> Image
     return Image.fromarray(np.random.default_rng(seed).integers(0, 256, shape, np.uint8))
 
 
-def encoded(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
+def encoded(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
     file = io.BytesIO()
     image.save(file, kind, **options)
     return file.getvalue()
@@ -43,14 +44,19 @@ def class_tree(root: Path, classes: dict[str, int], *, size: tuple[int, int] = (
 
 
 def job_context(folder: Path, n: int = 1) -> Context:
-    """A job's folder with events kept in memory; ``context.sink.events`` is what was told."""
+    """A job's folder, with events kept in memory."""
     job = JobDir(folder)
     job.attempt(n).path.mkdir(parents=True, exist_ok=True)
     attempt = job.attempt(n)
     return Context(job, attempt, n, MemorySink(), Stop(attempt), folder / "cache", None)
 
 
-def imported(tree: Path, job_dir: Path, **options: object) -> Path:
+def sink_of(context: Context) -> MemorySink:
+    assert isinstance(context.sink, MemorySink)
+    return context.sink
+
+
+def imported(tree: Path, job_dir: Path, **options: Any) -> Path:
     """The dataset of a tree; returns its folder."""
     spec = ImportSpec(name=tree.name, source=FromFolder(path=str(tree)), options=ImportOptions(**options))
     assert pipeline.run(spec, job_context(job_dir)) == "succeeded"

@@ -13,8 +13,8 @@ CARD = ModelCard(
     year=2015,
     min_px=8,
     default_px=32,
-    n_parameters=0,
-    n_flops=0,
+    n_parameters=334_072,
+    n_flops=81_228_800,
     code_licence="Fovea's own code",
     small_images=True,
 )

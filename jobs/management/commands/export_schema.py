@@ -13,6 +13,10 @@ from wire.events import ENVELOPE, SCHEMA_VERSION
 
 Schema = dict[str, Any]
 
+_WHERE = (
+    "A running job appends one JSON object a line to `events.jsonl`; the same objects come from"
+    " `/api/v1/jobs/<id>/events?after=` and over the socket `/ws/jobs/<id>/`."
+)
 _PRIMITIVES = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 
 
@@ -36,20 +40,19 @@ def typescript_type(schema: Schema) -> str:
     """
     if "$ref" in schema:
         return _ref_name(schema)
-    if "const" in schema:
-        return json.dumps(schema["const"])
-    if "enum" in schema:
-        return " | ".join(json.dumps(value) for value in schema["enum"])
-    for union in ("anyOf", "oneOf"):
-        if union in schema:
-            return " | ".join(typescript_type(member) for member in schema[union])
-    if schema.get("type") == "array":
-        return _array_of(typescript_type(schema["items"]))
-    if schema.get("type") == "object":
-        values = schema.get("additionalProperties", True)
-        return f"Record<string, {'unknown' if values is True else typescript_type(values)}>"
-    if schema.get("type") in _PRIMITIVES:
-        return _PRIMITIVES[schema["type"]]
+    if "const" in schema or "enum" in schema:
+        values = [schema["const"]] if "const" in schema else schema["enum"]
+        return " | ".join(json.dumps(value) for value in values)
+    if "anyOf" in schema:
+        return " | ".join(typescript_type(member) for member in schema["anyOf"])
+    match schema.get("type"):
+        case "array":
+            return _array_of(typescript_type(schema["items"]))
+        case "object":
+            values = schema.get("additionalProperties", True)
+            return f"Record<string, {'unknown' if values is True else typescript_type(values)}>"
+        case str(name) if name in _PRIMITIVES:
+            return _PRIMITIVES[name]
     raise ValueError(f"no TypeScript type for {schema!r}")
 
 
@@ -78,8 +81,7 @@ def render_docs(schema: Schema) -> str:
         "",
         "Written by `manage.py export_schema` from `wire/events.py`; a test compares them.",
         "",
-        f"Schema version {SCHEMA_VERSION}. A running job appends one JSON object a line to `events.jsonl`; the same"
-        " objects come from `/api/v1/jobs/<id>/events?after=` and over the socket `/ws/jobs/<id>/`.",
+        f"Schema version {SCHEMA_VERSION}. {_WHERE}",
         "",
         "## The envelope",
         "",
@@ -134,6 +136,8 @@ def _interface(name: str, body: Schema) -> str:
 def _field_table(body: Schema) -> list[str]:
     rows = ["| field | type | default |", "|---|---|---|"]
     for field, schema in body["properties"].items():
+        if field == "kind":
+            continue
         type_text = "Event" if schema.get("type") == "Event" else typescript_type(schema)
         default = f"`{json.dumps(schema['default'])}`" if "default" in schema else ""
         rows.append(f"| `{field}` | `{type_text.replace('|', chr(92) + '|')}` | {default} |")

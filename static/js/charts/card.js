@@ -119,6 +119,8 @@ export class Card {
     this.#empty.hidden = !empty;
     setText(this.#empty, this.#holder.ended() ? "No points were recorded" : "Waiting for the first point");
     if (!empty) this.#plotIt(means);
+    const { best } = this.#content;
+    this.#legend.setBest(best ? formatWithUnit(best.y, this.#panel.unit) : "");
     this.point(null, null);
   }
 
@@ -147,7 +149,7 @@ export class Card {
   }
 
   #build() {
-    const unit = element("span", { class: "muted" }, this.#panel.unit);
+    const unit = element("span", { class: "chart-unit" }, this.#panel.unit);
     const title = element("h3", { class: "chart-title" }, this.#panel.title, " ", unit);
     const tools = element("div", { class: "chart-tools" }, this.#logButton, this.#menu());
     this.#logButton.title = "Logarithmic vertical axis";
@@ -164,9 +166,11 @@ export class Card {
     const summary = element("summary", { class: "chart-toggle", "aria-label": `More for ${this.#panel.title}` }, "⋯");
     const picture = element("button", { type: "button", class: "menu-item" }, "Picture (PNG)");
     const full = element("button", { type: "button", class: "menu-item" }, "Full screen");
+    const log = element("button", { type: "button", class: "menu-item" }, "Logarithmic axis");
+    log.addEventListener("click", () => this.setLog(!this.log));
     picture.addEventListener("click", () => void this.#savePicture());
     full.addEventListener("click", () => void this.#root.requestFullscreen());
-    const items = element("div", { class: "menu-items" }, picture, this.#csv, full);
+    const items = element("div", { class: "menu-items" }, log, picture, this.#csv, full);
     return element("details", { class: "menu" }, summary, items);
   }
 

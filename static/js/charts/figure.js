@@ -3,8 +3,9 @@
 
 import { labelling, positions, resumePositions } from "./axis.js";
 import { escapeText } from "./plotly.js";
-import { smooth } from "./smoothing.js";
+import { densestSpacing, smooth } from "./smoothing.js";
 import { thin, visiblePart } from "./thinning.js";
+import { verticalAxis } from "./vertical.js";
 
 /** @typedef {import("../store.js").RunStore} RunStore */
 /** @typedef {import("./axis.js").Range} Range */
@@ -35,7 +36,8 @@ const RAW_OPACITY = 0.28;
  * @returns {Content}
  */
 export function contentOf(panel, store, view) {
-  const curves = panel.lines.flatMap((line) => curveOf(panel, line, store, view));
+  const unit = densestSpacing(panel.lines.map((line) => store.series.get(line.series)?.step ?? []));
+  const curves = panel.lines.flatMap((line) => curveOf(panel, line, store, view, unit));
   return { curves, best: bestOf(panel, store, curves), resumes: resumePositions(store, view.x) };
 }
 
@@ -44,13 +46,14 @@ export function contentOf(panel, store, view) {
  * @param {Line} line
  * @param {RunStore} store
  * @param {View} view
+ * @param {number} unit of smoothing, in steps
  * @returns {Curve[]}
  */
-function curveOf(panel, line, store, view) {
+function curveOf(panel, line, store, view, unit) {
   const series = store.series.get(line.series);
   if (!series || series.step.length === 0) return [];
   const raw = series.value;
-  const drawn = panel.smooth && view.smoothing > 0 ? smooth(raw, view.smoothing) : raw;
+  const drawn = panel.smooth && view.smoothing > 0 ? smooth(raw, series.step, view.smoothing, unit) : raw;
   return [{ line, xs: positions(series, view.x, store), raw, drawn }];
 }
 
@@ -100,7 +103,7 @@ export function standAlone(figure, title, palette) {
     margin: { l: 70, r: 24, t: 56, b: 56 },
     paper_bgcolor: palette.surface,
     plot_bgcolor: palette.surface,
-    title: { text: escapeText(title), x: 0.02, xanchor: "left", font: { size: 16 } },
+    title: { text: escapeText(title), x: 0.02, xanchor: "left", font: { size: 16, color: palette.text } },
     showlegend: true,
     legend: { orientation: "h", x: 1, xanchor: "right", y: 1.02, yanchor: "bottom" },
   };
@@ -138,9 +141,8 @@ function traceOf(curve, values, view, divisor, palette) {
     name: escapeText(curve.line.label),
     x: indices.map((index) => /** @type {number} */ (curve.xs[index]) / divisor),
     y,
-    mode: "lines+markers",
+    ...markersOf(y, colour),
     line: { color: colour, width: 1.8, dash: curve.line.dash ?? "solid" },
-    marker: { color: colour, size: markerSizes(y) },
     connectgaps: false,
     hoverinfo: "skip",
   };
@@ -149,15 +151,21 @@ function traceOf(curve, values, view, divisor, palette) {
 /**
  * A line of few points shows them. In a long one only a point between two gaps needs a marker, having no line.
  * @param {(number | null)[]} values
- * @returns {number | number[]}
+ * @param {string} color
  */
-function markerSizes(values) {
-  if (values.length <= MARKERS_UP_TO) return 5;
-  if (!values.includes(null)) return 0;
-  return values.map((value, index) => {
-    const alone = (values[index - 1] ?? null) === null && (values[index + 1] ?? null) === null;
-    return value !== null && alone ? 4 : 0;
-  });
+function markersOf(values, color) {
+  if (values.length <= MARKERS_UP_TO) return { mode: "lines+markers", marker: { color, size: 5 } };
+  const alone = values.map((value, index) => value !== null && isGap(values, index - 1) && isGap(values, index + 1));
+  if (!alone.includes(true)) return { mode: "lines" };
+  return { mode: "lines+markers", marker: { color, size: 4, opacity: alone.map(Number) } };
+}
+
+/**
+ * @param {(number | null)[]} values
+ * @param {number} index
+ */
+function isGap(values, index) {
+  return (values[index] ?? null) === null;
 }
 
 /**
@@ -216,7 +224,7 @@ function layoutOf(panel, content, view, own, palette, size, label) {
       ticklen: 3,
       nticks: Math.max(3, Math.floor(size.width / 90)),
     },
-    yaxis: { ...axis, ...verticalRange(panel, own), nticks: Math.max(4, Math.floor(size.height / 38)) },
+    yaxis: { ...axis, nticks: Math.max(4, Math.floor(size.height / 38)), ...verticalAxis(panel, content, own) },
     shapes: content.resumes.map((x) => ({
       type: "line",
       xref: "x",
@@ -229,16 +237,4 @@ function layoutOf(panel, content, view, own, palette, size, label) {
       opacity: 0.6,
     })),
   };
-}
-
-/**
- * @param {Panel} panel
- * @param {OwnView} own
- */
-function verticalRange(panel, own) {
-  const type = own.log ? "log" : "linear";
-  if (own.yWindow) return { type, range: own.yWindow };
-  if (own.log) return { type, autorange: true };
-  if (panel.range) return { type, range: panel.range };
-  return { type, autorange: true, rangemode: panel.zero ? "tozero" : "normal" };
 }

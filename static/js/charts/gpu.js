@@ -1,10 +1,11 @@
 // @ts-check
+import { PERCENT } from "./panels.js";
 
 const GPU_SERIES = /^gpu(\d+)\//;
 
 /** @type {{measure: string, title: string, unit: string, colour: number, range?: [number, number]}[]} */
 const MEASURES = [
-  { measure: "util_pct", title: "utilisation", unit: "%", colour: 1, range: [0, 100] },
+  { measure: "util_pct", title: "use", unit: "%", colour: 1, range: PERCENT },
   { measure: "memory_gib", title: "memory", unit: "GiB", colour: 4 },
   { measure: "temperature_c", title: "temperature", unit: "°C", colour: 6 },
   { measure: "power_w", title: "power", unit: "W", colour: 2 },

@@ -1,5 +1,5 @@
 // @ts-check
-import { presentLines } from "./panels.js";
+import { PERCENT, presentLines } from "./panels.js";
 
 /** @type {import("./panels.js").ChartKind} */
 export const host = {
@@ -11,7 +11,7 @@ export const host = {
       group: "system",
       unit: "%",
       smooth: true,
-      range: [0, 100],
+      range: PERCENT,
       lines: presentLines(names, [{ series: "cpu/util_pct", label: "utilisation", colour: 7 }]),
     },
     {

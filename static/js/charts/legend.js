@@ -19,11 +19,19 @@ export class Legend {
     this.#onChange = onChange;
   }
 
+  #best = element("li", { class: "chart-best", hidden: "" });
+
   /** @param {Line[]} lines */
   setLines(lines) {
     this.#items.clear();
-    this.root.replaceChildren(...lines.map((line) => element("li", {}, this.#button(line))));
+    this.root.replaceChildren(...lines.map((line) => element("li", {}, this.#button(line))), this.#best);
     this.#showPressed();
+  }
+
+  /** @param {string} text of the best value; empty where none is marked */
+  setBest(text) {
+    this.#best.hidden = text === "";
+    setText(this.#best, `★ best ${text}`);
   }
 
   /**

@@ -26,3 +26,6 @@ export function presentLines(names, lines) {
 }
 
 export const N_COLOURS = 8;
+
+/** A fixed axis from nothing to all, with room for a line at 100. @type {[number, number]} */
+export const PERCENT = [0, 103];

@@ -1,5 +1,5 @@
 // @ts-check
-import { presentLines } from "./panels.js";
+import { PERCENT, presentLines } from "./panels.js";
 
 /** @type {import("./panels.js").ChartKind} */
 export const throughput = {
@@ -16,11 +16,11 @@ export const throughput = {
     },
     {
       id: "data-wait",
-      title: "Waiting for data",
+      title: "Data wait",
       group: "system",
       unit: "%",
       smooth: true,
-      range: [0, 100],
+      range: PERCENT,
       lines: presentLines(names, [{ series: "time/data_wait_pct", label: "share of time", colour: 6 }]),
     },
   ],

@@ -4,6 +4,7 @@
 import { formatPercent, formatValue, MISSING } from "../format.js";
 
 /** @typedef {import("../store.js").RunStore} RunStore */
+/** @typedef {import("../store.js").Series} Series */
 
 const GPU_LOAD = /^gpu\d+\/util_pct$/;
 
@@ -12,7 +13,9 @@ const GPU_LOAD = /^gpu\d+\/util_pct$/;
  * @returns {Record<string, string>} by the name of the tile; `best` and `device-label` are words beside a value
  */
 export function tileTexts(store) {
-  const loads = [...store.series.keys()].filter((name) => GPU_LOAD.test(name));
+  const loads = [...store.series.values()].filter(
+    (series) => GPU_LOAD.test(series.name) && isOfThisAttempt(series, store),
+  );
   return {
     "train-loss": formatValue(store.latest("train/loss")),
     "val-loss": formatValue(store.latest("val/loss")),
@@ -32,15 +35,24 @@ function bestText(store) {
   const { series, value, step } = store.best;
   const text = store.series.get(series)?.unit === "%" ? formatPercent(value, 2) : formatValue(value);
   const perEpoch = store.stepsPerEpoch;
-  return perEpoch > 0 ? `Best ${text} in epoch ${Math.ceil(step / perEpoch)}` : `Best ${text} at step ${step}`;
+  return perEpoch > 0 ? `Best ${text}, epoch ${Math.ceil(step / perEpoch)}` : `Best ${text}, step ${step}`;
+}
+
+/**
+ * An earlier attempt may have run on a device that this one has not got.
+ * @param {Series} series
+ * @param {RunStore} store
+ */
+function isOfThisAttempt(series, store) {
+  return (series.seq.at(-1) ?? 0) > (store.attempt?.started_seq ?? 0);
 }
 
 /**
  * @param {RunStore} store
- * @param {string[]} names
+ * @param {Series[]} loads
  */
-function meanLoad(store, names) {
-  const values = names.map((name) => store.latest(name)).filter((value) => value !== null);
+function meanLoad(store, loads) {
+  const values = loads.map(({ name }) => store.latest(name)).filter((value) => value !== null);
   if (values.length === 0) return MISSING;
   return formatPercent(values.reduce((sum, value) => sum + value, 0) / values.length, 0);
 }

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from django.conf import settings
+
+from dashboard.previews import Look, PreviewError, pictures_of
+from jobs.models import Job
+from jobs.storage import storage
+from tests.dashboard.makers import import_job, training_job
+
+HTMX = {"HX-Request": "true"}
+
+
+def page(client, path, **more):
+    answer = client.get(path, **more)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+@pytest.fixture
+def digits(user):
+    """A dataset with its files, imported by the engine itself."""
+    job = import_job(user)
+    folder = storage().job(job.pk)
+    folder.path.mkdir(parents=True)
+    folder.spec_path.write_text(json.dumps(job.spec))
+    command = [sys.executable, "-m", "engine", "import", "--dir", str(folder.path)]
+    subprocess.run(command, cwd=settings.BASE_DIR, check=True, capture_output=True)
+    return job
+
+
+def test_facts_splits_and_runs(api, user):
+    dataset = import_job(user, title="Moths")
+    run = training_job(user, dataset, title="Owls")
+    html = page(api, f"/datasets/{dataset.pk}/")
+    assert "1,797" in html
+    assert "<dd>Grey</dd>" in html
+    assert "1,438" in html
+    assert "80 %" in html
+    assert f'href="/runs/{run.pk}/"' in html
+    assert f'href="/runs/new?dataset={dataset.pk}"' in html
+
+
+def test_an_import_under_way_asks_for_itself_until_it_has_ended(api, user):
+    dataset = import_job(user, status="running")
+    Job.objects.filter(pk=dataset.pk).update(stage="reading", done=800, total=1797)
+    html = page(api, f"/datasets/{dataset.pk}/")
+    assert 'hx-trigger="every 1s"' in html
+    assert "800 of 1,797 images" in html
+    assert "Train on this" not in html
+    Job.objects.filter(pk=dataset.pk).update(status="succeeded", ended_at=dataset.created_at)
+    assert api.get(f"/datasets/{dataset.pk}/", headers=HTMX).headers["HX-Refresh"] == "true"
+
+
+def test_a_failed_import_says_why_and_what_next(api, user):
+    dataset = import_job(user, status="failed")
+    Job.objects.filter(pk=dataset.pk).update(
+        ended_at=dataset.created_at, error_code="dataset.invalid", error_message="One class.", error_hint="Add one."
+    )
+    html = page(api, f"/datasets/{dataset.pk}/")
+    assert 'role="alert"' in html
+    assert "One class." in html
+    assert "Add one." in html
+    assert "Train on this" not in html
+
+
+def test_a_run_is_not_a_dataset(api, user):
+    run = training_job(user, import_job(user))
+    assert api.get(f"/datasets/{run.pk}/").status_code == 404
+
+
+def test_only_the_owner_may_edit_or_delete(api, user, other_user):
+    html = page(api, f"/datasets/{import_job(other_user).pk}/")
+    assert "/edit" not in html
+    assert "/jobs/delete" not in html
+    assert "Train on this" in html
+
+
+@pytest.mark.slow
+def test_pictures_are_made_by_the_engine_once(api, digits, monkeypatch):
+    html = page(api, f"/datasets/{digits.pk}/pictures")
+    assert html.count("data:image/png;base64,") == 24
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    assert page(api, f"/datasets/{digits.pk}/pictures") == html
+
+
+@pytest.mark.slow
+def test_augmented_pictures_differ_from_plain_ones(digits):
+    plain = pictures_of(digits.pk, Look(32, "squash", "grey"), n=4)
+    shifted = pictures_of(digits.pk, Look(32, "squash", "grey", "shift"), n=4)
+    assert [tile.label for tile in plain] == [tile.label for tile in shifted]
+    assert [tile.src for tile in plain] != [tile.src for tile in shifted]
+
+
+def test_a_dataset_without_its_files_says_so_in_place_of_pictures(api, user):
+    dataset = import_job(user)
+    dataset.artifacts.update(sha256="f" * 64)
+    html = page(api, f"/datasets/{dataset.pk}/pictures")
+    assert "field-error" in html
+    with pytest.raises(PreviewError, match="could not be made"):
+        pictures_of(dataset.pk, Look(32, "squash", "grey"), n=4)
