@@ -1,7 +1,7 @@
 """People: the first administrator, one-time links instead of e-mail, and who may do what with whose account.
 
-An account is Django's own user. ``is_staff`` means administrator. An invitation is an account that cannot sign in yet: not active,
-without a usable password and named by chance, until the person who opens the link chooses a name and a password.
+An account is Django's own user; ``is_staff`` means administrator. An invitation is an account that cannot sign in yet:
+not active, without a usable password and named by chance, until whoever opens its link chooses a name and a password.
 """
 
 from __future__ import annotations
@@ -79,9 +79,13 @@ def administrator_create(code: str, name: str, password: str) -> User:
         RequestInvalid: The code is not the one in the file.
     """
     if not setup_needed():
-        raise ActionRefused("This server is set up already.", hint="Sign in, or ask an administrator for an invitation.")
+        raise ActionRefused(
+            "This server is set up already.", hint="Sign in, or ask an administrator for an invitation."
+        )
     if not constant_time_compare(_bare(code), _bare(setup_code())):
-        hint = "It stands beside the address where the server was started, and in the file setup-code of its data folder."
+        hint = (
+            "It stands beside the address where the server was started, and in the file setup-code of its data folder."
+        )
         raise RequestInvalid("This is not the set-up code.", hint=hint, fields={"code": "This is not the set-up code."})
     try:
         # Whoever removes the file makes the account: of two requests at once, one.
@@ -248,4 +252,6 @@ def _require_another_administrator(user: User) -> None:
     # All of them are locked, in one order, so that two who remove each other at once do not both succeed.
     administrators = User.objects.select_for_update().filter(is_staff=True, is_active=True).order_by("pk")
     if not set(administrators.values_list("pk", flat=True)) - {user.pk}:
-        raise ActionRefused(f"{user.username} is the last administrator.", hint="Make somebody else administrator first.")
+        raise ActionRefused(
+            f"{user.username} is the last administrator.", hint="Make somebody else administrator first."
+        )

@@ -38,7 +38,8 @@ class AttemptLimit:
             if len(failures) >= self._n_attempts:
                 minutes = math.ceil((failures[0] + self._window_s - now) / 60)
                 raise TooManyAttempts(
-                    f"{self._n_attempts} attempts failed.", hint=f"Try again in {minutes} min., or ask an administrator."
+                    f"{self._n_attempts} attempts failed.",
+                    hint=f"Try again in {minutes} min., or ask an administrator.",
                 )
             failures.append(now)
             while len(self._failures) > MAX_KEYS:

@@ -34,7 +34,9 @@ PAGE: Final = 1000
 log = logging.getLogger(__name__)
 
 
-class _Close(Exception):  # noqa: N818  not an error: how a part of a socket ends all of it
+class _Close(Exception):
+    """How one part of a socket ends all of it."""
+
     def __init__(self, code: int) -> None:
         super().__init__(code)
         self.code = code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -25,11 +26,11 @@ def bearer_secret(authorization: str) -> str | None:
     return secret.strip() if scheme.lower() == BEARER else None
 
 
-def headers_of(scope: dict[str, Any]) -> dict[str, str]:
+def headers_of(scope: Mapping[str, Any]) -> dict[str, str]:
     return {name.decode("latin1").lower(): value.decode("latin1") for name, value in scope.get("headers", [])}
 
 
-async def socket_user(scope: dict[str, Any]) -> User | None:
+async def socket_user(scope: Mapping[str, Any]) -> User | None:
     """Whoever opened this socket, read anew each time: None once signed out, revoked or deactivated."""
     headers = headers_of(scope)
     if "authorization" in headers:
@@ -39,7 +40,8 @@ async def socket_user(scope: dict[str, Any]) -> User | None:
     if not session_key:
         return None
     store = import_module(settings.SESSION_ENGINE).SessionStore
-    user = await get_user({"session": store(session_key)})
+    scope_of_session: Any = {"session": store(session_key)}
+    user = await get_user(scope_of_session)
     return user if isinstance(user, User) else None
 
 
@@ -54,7 +56,7 @@ class SameOrigin:
         self._application = application
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> Any:
-        application = self._application if self._allows(headers_of(scope)) else WebsocketDenier.as_asgi()
+        application: Any = self._application if self._allows(headers_of(scope)) else WebsocketDenier.as_asgi()
         return await application(scope, receive, send)
 
     def _allows(self, headers: dict[str, str]) -> bool:

@@ -23,7 +23,9 @@ class SignInRequired(LoginRequiredMiddleware):
             return None  # each operation answers 401 itself, and never with a redirect
         return super().process_view(request, view_func, view_args, view_kwargs)
 
-    def handle_no_permission(self, request: HttpRequest, view_func: Any) -> HttpResponseBase:
+    def handle_no_permission(  # type: ignore[override]  # the stubs know of redirects only
+        self, request: HttpRequest, view_func: Any
+    ) -> HttpResponseBase:
         if setup_needed():
             return _go(request, reverse("setup"))
         if request.headers.get("HX-Request"):

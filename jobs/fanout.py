@@ -113,6 +113,8 @@ class Fanout:
         self._positions: dict[Topic, bytes] = {}
         self._client: redis.asyncio.Redis | None = None
         self._reader: asyncio.Task[None] | None = None
+        self._tried = asyncio.Event()
+        """Set when the present reader has reached Redis, or has not."""
         self._mark = f"fovea:fanout:{uuid.uuid4().hex}"
         self._marked_at = 0.0
         self.connected = False
@@ -125,7 +127,7 @@ class Fanout:
         self._listeners.setdefault(topic, set()).add(subscription)
         try:
             with contextlib.suppress(RedisError, OSError):
-                await self._check_mark(client)
+                await self._tried.wait()
                 await self._locate(client, topic)
             if subscription.is_empty:
                 subscription.put(Live(ok=self.connected))
@@ -142,7 +144,8 @@ class Fanout:
                 socket_connect_timeout=1,
                 retry=Retry(NoBackoff(), 0),
             )
-            self._reader = asyncio.create_task(self._read_for_ever(self._client), name="fanout")
+            self._tried = asyncio.Event()
+            self._reader = asyncio.create_task(self._read_while_open(self._client), name="fanout")
         return self._client
 
     async def _leave(self, topic: Topic, subscription: Subscription) -> None:
@@ -161,11 +164,14 @@ class Fanout:
         self._positions.clear()
         if reader is not None:
             reader.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await reader
+            await asyncio.wait({reader})
         if client is not None:
             with contextlib.suppress(RedisError, OSError):
                 await client.aclose()
+
+    async def _locate_all(self, client: redis.asyncio.Redis) -> None:
+        for topic in list(self._listeners):
+            await self._locate(client, topic)
 
     async def _locate(self, client: redis.asyncio.Redis, topic: Topic) -> None:
         """Begin after the newest entry. A literal ``$`` would lose what arrives between two reads."""
@@ -173,14 +179,20 @@ class Fanout:
             entries: Any = await client.xrevrange(_key(topic), count=1)
             self._positions.setdefault(topic, entries[0][0] if entries else b"0-0")
 
-    async def _read_for_ever(self, client: redis.asyncio.Redis) -> None:
-        while True:
+    async def _read_while_open(self, client: redis.asyncio.Redis) -> None:
+        # redis-py may swallow a cancellation, hence asked each time.
+        while self._client is client:
             try:
                 await self._check_mark(client)
                 await self._read_once(client)
             except (RedisError, OSError) as error:
                 if self.connected:
                     log.warning("live events are interrupted: %s", error)
+                self._set_connected(ok=False)
+                await asyncio.sleep(RETRY_S)
+            except Exception:
+                # Every socket of the process hangs on this task: it says what happened and goes on.
+                log.exception("the reader of live events failed")
                 self._set_connected(ok=False)
                 await asyncio.sleep(RETRY_S)
 
@@ -192,13 +204,19 @@ class Fanout:
         was_there = await client.set(self._mark, b"1", ex=60, get=True)
         self._marked_at = now
         if not self.connected or was_there is None:
+            # Who is told "live again" reads its file now: what comes after that must be heard.
+            await self._locate_all(client)
             self._set_connected(ok=True)
 
     async def _read_once(self, client: redis.asyncio.Redis) -> None:
-        for topic in list(self._listeners):
-            await self._locate(client, topic)
-        topics = {_key(topic).encode(): topic for topic in self._listeners}
-        streams: Any = {_key(topic): self._positions[topic] for topic in self._listeners}
+        await self._locate_all(client)
+        # Between two awaits a topic may come without its position, or go.
+        positions = {topic: self._positions[topic] for topic in self._listeners if topic in self._positions}
+        if not positions:
+            await asyncio.sleep(BLOCK_MS / 1000)
+            return
+        topics = {_key(topic).encode(): topic for topic in positions}
+        streams: Any = {_key(topic): position for topic, position in positions.items()}
         answer: Any = await client.xread(streams, count=BATCH, block=BLOCK_MS)
         for key, entries in answer or ():
             topic = topics[key]
@@ -217,6 +235,7 @@ class Fanout:
                 subscription.put(item)
 
     def _set_connected(self, *, ok: bool) -> None:
+        self._tried.set()
         if not ok and not self.connected:
             return
         self.connected = ok

@@ -32,7 +32,7 @@ class DemoError(Exception):
     """Said as it is; the demo ends with exit code 1."""
 
 
-class Unreachable(DemoError):  # noqa: N818  says what it is
+class Unreachable(DemoError):
     """Nobody answers at the address."""
 
 
@@ -127,18 +127,23 @@ def digits(api: Server) -> int:
     return int(made["id"])
 
 
-def train(api: Server, dataset_id: int) -> int:
-    """Start a run with the planned options and give its id."""
+def overrides() -> dict[str, int]:
+    """Training options that the environment sets."""
+    variables = {"EPOCHS": "epochs", "SEED": "seed"}
+    return {option: _whole_number(name) for name, option in variables.items() if os.environ.get(name)}
+
+
+def train(api: Server, dataset_id: int, options: dict[str, int]) -> int:
+    """Start a run with the planned options, but for those given, and return its id."""
     model = os.environ.get("MODEL", "")
     wish = api.get(f"/trainings/defaults?dataset={dataset_id}&model={model}")["request"]
-    for variable, option in (("EPOCHS", "epochs"), ("SEED", "seed")):
-        if value := os.environ.get(variable):
-            wish["options"][option] = _whole_number(variable, value)
+    wish["options"] |= options
     wish["title"] = f"Demo: {wish['model']['name']}, {wish['options']['epochs']} epochs"
     return int(api.post("/trainings", wish)["id"])
 
 
-def _whole_number(variable: str, value: str) -> int:
+def _whole_number(variable: str) -> int:
+    value = os.environ[variable]
     try:
         return int(value)
     except ValueError:
@@ -193,8 +198,9 @@ def _show(line: str) -> None:
 
 
 def main() -> None:
+    options = overrides()
     with server() as api:
-        run_id = train(api, digits(api))
+        run_id = train(api, digits(api), options)
         run_url = f"{api.address}runs/{run_id}/"
         print(run_url, flush=True)
         best = wait_for(api, run_id, "training")["best"]

@@ -15,7 +15,7 @@ from types import FrameType
 
 from django.conf import settings
 from django.core.management import call_command
-from django.db import connections
+from django.db import DatabaseError, OperationalError, connections
 
 from config.env import BASE_DIR, Environment
 from config.hosts import is_loopback, local_address
@@ -28,7 +28,7 @@ from config.start.static import collect_static
 from config.start.supervisor import ProgramStatus, Supervisor
 from config.start.watch import Watch, last_lines
 from dashboard.accounts import setup_code, setup_needed
-from jobs import services
+from jobs import services, stream
 from jobs.process import identify
 
 SAVE_PATIENCE_S = 75
@@ -95,7 +95,10 @@ class Up:
         self._places.state_path.unlink(missing_ok=True)
 
     def _prepare(self) -> None:
-        call_command("migrate", interactive=False, verbosity=0)
+        try:
+            call_command("migrate", interactive=False, verbosity=0)
+        except OperationalError as problem:
+            raise StartError(f"the database cannot be used: {_first_line(problem)}. See DATABASE_URL.") from None
         collect_static(self._places.static_stamp_path)
 
     def _start_services(self) -> Supervisor:
@@ -180,6 +183,8 @@ class Up:
             say(f"  Set-up code    {setup_code()}")
         say(f"  Data           {self._env.data_dir}")
         say(f"  Logs           {self._places.logs_dir}")
+        if not stream.reachable():
+            say("  Redis does not answer: pages look for news every 2 s until it does. See REDIS_URL.")
         say("  Ctrl-C stops it; trainings are saved and go on at the next start.")
         say()
 
@@ -187,7 +192,11 @@ class Up:
         """Ask every training to save and end; a second signal ends the waiting, not the saving."""
         # Idle for days perhaps: a database server may have closed it.
         connections.close_all()
-        n_running = services.trainings_suspend()
+        try:
+            n_running = services.trainings_suspend()
+        except DatabaseError as problem:
+            say(f"The database cannot be used ({_first_line(problem)}): what runs goes on without the server.")
+            return
         if not n_running:
             return
         say(f"Saving {n_running} running training{'s' if n_running > 1 else ''} ... (Ctrl-C again: do not wait)")
@@ -197,6 +206,10 @@ class Up:
             n_running = services.trainings_suspend()
         if n_running:
             say(f"{n_running} still running; what they do is taken over at the next start.")
+
+
+def _first_line(problem: Exception) -> str:
+    return str(problem).strip().partition("\n")[0].rstrip(".")
 
 
 def _answers(url: str) -> bool:

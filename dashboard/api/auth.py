@@ -22,7 +22,9 @@ class BearerToken(HttpBearer):
     def authenticate(self, request: HttpRequest, token: str) -> User:
         found = token_find(token)
         if found is None:
-            raise NotSignedIn("This token is not valid.", hint="It may be revoked. Make a new one at /settings/tokens/.")
+            raise NotSignedIn(
+                "This token is not valid.", hint="It may be revoked. Make a new one at /settings/tokens/."
+            )
         if found.scope == "read" and request.method not in READING:
             hint = "Make a token that may write at /settings/tokens/."
             raise NotPermitted(f"The token {found.name!r} may only read.", hint=hint)
@@ -38,7 +40,7 @@ class PageSession(APIKeyCookie):
     def __call__(self, request: HttpRequest) -> Any | None:
         return self.authenticate(request, None)
 
-    def authenticate(self, request: HttpRequest, key: str | None) -> User | None:  # noqa: ARG002  ninja's signature
+    def authenticate(self, request: HttpRequest, key: str | None) -> User | None:
         if not isinstance(request.user, User):
             return None
         if check_csrf(request) is not None:

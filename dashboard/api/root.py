@@ -15,12 +15,11 @@ from dashboard.errors import NotPermitted, NotSignedIn, Refusal, RequestInvalid,
 from wire.errors import FoveaError, NotFound
 
 DESCRIPTION = """
-Everything that the pages do. Sign in with `Authorization: Bearer TOKEN` (made at `/settings/tokens/`), or use the session of a
-page with its CSRF token. A change asks for a token that may write.
+Everything that the pages do. Sign in with `Authorization: Bearer TOKEN` (made at `/settings/tokens/`), or use the session
+of a page with its CSRF token. A change asks for a token that may write.
 
 Every error is `{"error": {"code", "message", "hint", "fields"}}`; `hint` says what to do next.
 """
-
 
 
 class FoveaApi(NinjaAPI):
@@ -61,12 +60,14 @@ def _our_error(request: HttpRequest, error: Any) -> HttpResponse:
 def _invalid(request: HttpRequest, error: Any) -> HttpResponse:
     fields = {_place(each["loc"]): str(each["msg"]).removeprefix("Value error, ") for each in error.errors}
     first = next(iter(fields.items()), ("body", "not readable"))
-    invalid = RequestInvalid(f"{first[0]}: {first[1]}", hint="Mend the fields that are named and send it again.", fields=fields)
+    invalid = RequestInvalid(
+        f"{first[0]}: {first[1]}", hint="Mend the fields that are named and send it again.", fields=fields
+    )
     return answer(request, invalid)
 
 
 def _place(location: Any) -> str:
-    """``("body", "request", "options", "epochs")`` -> ``options.epochs``: the first two name the place, not the field."""
+    """``("body", "wish", "options", "epochs")`` -> ``options.epochs``: the first two name no field."""
     parts = [str(part) for part in location]
     return ".".join(parts[2:] if parts[0] == "body" else parts[1:]) or "body"
 
@@ -84,11 +85,13 @@ def _http_error(request: HttpRequest, error: Any) -> HttpResponse:
             return answer(request, RequestInvalid(error.message, hint="Send a JSON object as the documentation says."))
 
 
-def _no_such_thing(request: HttpRequest, error: Any) -> HttpResponse:  # noqa: ARG001  ninja's signature
-    return answer(request, NotFound(f"There is nothing at {request.path}.", hint="The list of paths is at /api/v1/docs."))
+def _no_such_thing(request: HttpRequest, error: Any) -> HttpResponse:
+    return answer(
+        request, NotFound(f"There is nothing at {request.path}.", hint="The list of paths is at /api/v1/docs.")
+    )
 
 
-def _unexpected(request: HttpRequest, error: Any) -> NoReturn:  # noqa: ARG001  ninja's signature
+def _unexpected(request: HttpRequest, error: Any) -> NoReturn:
     """Left to Django, which logs it and calls ``dashboard.errors.server_error``."""
     raise error
 

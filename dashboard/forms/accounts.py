@@ -8,8 +8,7 @@ from django import forms
 from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
-
-from jobs.models import ApiToken
+from django.contrib.auth.validators import UnicodeUsernameValidator
 
 
 class Labelled(forms.Form):
@@ -35,11 +34,10 @@ class SignInForm(Labelled, AuthenticationForm):
 
 
 def _name_field() -> forms.CharField:
-    field = User._meta.get_field("username")
     return forms.CharField(
         label="Name",
         max_length=150,
-        validators=field.validators,
+        validators=[UnicodeUsernameValidator()],
         help_text="Letters, digits and @ . + - _",
         widget=forms.TextInput(attrs={"autocomplete": "username", "autocapitalize": "none"}),
     )
@@ -79,7 +77,9 @@ class SetupForm(InvitationForm):
         label="Set-up code",
         max_length=40,
         help_text="Printed beside the address where the server was started.",
-        widget=forms.TextInput(attrs={"autocomplete": "one-time-code", "autocapitalize": "characters", "spellcheck": "false"}),
+        widget=forms.TextInput(
+            attrs={"autocomplete": "one-time-code", "autocapitalize": "characters", "spellcheck": "false"}
+        ),
     )
     field_order = ["code", "username", "password", "again"]
 
@@ -96,11 +96,16 @@ class ProfileForm(Labelled):
 
 
 class TokenForm(Labelled):
-    name = forms.CharField(label="Name", max_length=80, help_text="What it is for, for example the machine that uses it.")
-    scope = forms.ChoiceField(label="May", choices=ApiToken._meta.get_field("scope").choices, initial="write")
+    name = forms.CharField(
+        label="Name", max_length=80, help_text="What it is for, for example the machine that uses it."
+    )
+    scope = forms.ChoiceField(label="May", choices=[("read", "Read"), ("write", "Read and write")], initial="write")
 
 
 class InviteForm(Labelled):
     display_name = forms.CharField(
-        label="For whom", max_length=150, required=False, help_text="Only a note for this page; they choose a name themselves."
+        label="For whom",
+        max_length=150,
+        required=False,
+        help_text="Only a note for this page; they choose a name themselves.",
     )

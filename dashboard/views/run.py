@@ -38,7 +38,6 @@ from jobs.storage import storage
 from wire.errors import NotFound
 from wire.specs import FromCheckpoint, FromPublished, TrainOptions, TrainSpec
 
-UNKNOWN = "not known"
 N_LAST_LINES = 12
 LAST_LINES_BYTES = 8 * 1024
 CHOSEN_BY_ZERO = frozenset({"log_every", "checkpoint_every"})
@@ -177,13 +176,13 @@ def _checkpoint_row(artifact: ArtifactInfo, run: JobSummary) -> CheckpointRow:
 def _facts(run: JobSummary, spec: TrainSpec, attempts: list[Attempt]) -> list[Fact]:
     dataset_url = reverse("dataset", args=[run.dataset.id]) if run.dataset else ""
     facts = [
-        Fact("Dataset", run.dataset.title if run.dataset else UNKNOWN, dataset_url),
+        Fact("Dataset", run.dataset.title if run.dataset else "deleted", dataset_url),
         Fact("Model", run.model_label or spec.model.name),
         _start_fact(spec),
         Fact("Device", ", ".join(run.devices) or {"auto": "first free"}.get(spec.device, spec.device)),
-        Fact("Host", attempts[-1].host if attempts else UNKNOWN),
-        Fact("Attempts", str(len(attempts))),
     ]
+    if attempts:
+        facts += [Fact("Host", attempts[-1].host), Fact("Attempts", str(len(attempts)))]
     if run.private:
         facts.append(Fact("Visible to", f"{run.owner} and administrators"))
     return facts

@@ -18,7 +18,7 @@ _CONNECT_TIMEOUT_S = 10.0
 _BLOCK_BYTES = 1 << 20
 
 
-class DownloadStopped(Exception):  # noqa: N818 - a wish, no error
+class DownloadStopped(Exception):
     """The stop was asked for during a download; what had come is gone."""
 
 

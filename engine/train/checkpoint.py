@@ -94,13 +94,12 @@ def read_state(path: Path) -> dict[str, torch.Tensor]:
     Raises:
         WeightsMismatch: the file holds something else.
     """
-    if path.suffix == ".safetensors":
-        from safetensors.torch import load_file
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
 
-        return load_file(path)
     try:
-        state = _load(path)
-    except (RuntimeError, EOFError, UnpicklingError) as error:
+        state = load_file(path) if path.suffix == ".safetensors" else _load(path)
+    except (RuntimeError, EOFError, UnpicklingError, SafetensorError) as error:
         raise WeightsMismatch(f"{path} cannot be read as weights.", hint="Fetch the file again.") from error
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise WeightsMismatch(f"{path} holds no plain table of weights.", hint="Export its state_dict alone.")

@@ -101,8 +101,7 @@ function shortExponent(value) {
  * @param {string} smallName
  */
 function twoUnits(seconds, large, largeName, small, smallName) {
-  const rounded = Math.round(seconds / small) * small;
-  const rest = Math.floor((rounded % large) / small);
-  const head = `${Math.floor(rounded / large)} ${largeName}`;
+  const rest = Math.floor((seconds % large) / small);
+  const head = `${Math.floor(seconds / large)} ${largeName}`;
   return `${head} ${smallName === "h" ? rest : String(rest).padStart(2, "0")} ${smallName}`;
 }

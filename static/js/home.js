@@ -3,6 +3,8 @@
 const SOCKET_RETRY_MS = 2000;
 const POLL_MS = 5000;
 const COALESCE_MS = 1000;
+/** Progress and time left move on without the job's state changing, so the rows of live jobs are asked for as well. */
+const LIVE_ROWS_MS = 3000;
 
 const lists = document.querySelector("[data-lists]");
 
@@ -83,6 +85,10 @@ function onJobChanged(job) {
   }, COALESCE_MS);
 }
 
+function refreshLiveRows() {
+  for (const row of document.querySelectorAll("tr[data-live]")) onJobChanged(Number(row.getAttribute("data-job")));
+}
+
 /** @param {boolean} live whether the socket tells what changes; without it the tables are asked for now and then. */
 function watch(live) {
   if (live === (poll === 0)) return;
@@ -116,6 +122,7 @@ if (lists) {
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) refreshAll();
   });
+  setInterval(refreshLiveRows, LIVE_ROWS_MS);
   showSelection();
   listen();
 }

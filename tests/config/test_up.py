@@ -166,7 +166,13 @@ def test_a_port_in_use_is_one_line(environment):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("DATA_DIR", "/dev/null/data"), ("CACHE_DIR", "/dev/null/cache"), ("PORT", "x")]
+    ("name", "value"),
+    [
+        ("DATA_DIR", "/dev/null/data"),
+        ("CACHE_DIR", "/dev/null/cache"),
+        ("PORT", "x"),
+        ("DATABASE_URL", "postgres://fovea@127.0.0.1:1/fovea"),
+    ],
 )
 def test_an_unusable_setting_is_one_line(environment, name, value):
     (line,) = _refused(environment, **{name: value})

@@ -23,7 +23,7 @@ PUBLIC = {
 }
 """Route: how it answers an anonymous GET and POST."""
 
-VALUES = {"job_id": "1", "user_id": "1", "token_id": "1", "token": "nothing", "sample_id": "1"}
+VALUES = {"job_id": "1", "user_id": "1", "token_id": "1", "attempt": "1", "token": "nothing", "sample_id": "1"}
 
 
 def page_routes(resolver=None, prefix=""):
@@ -122,8 +122,8 @@ def client_class():
 @pytest.fixture
 def hidden(other_user, admin_user):
     """Two private jobs of somebody else."""
-    dataset = import_job(other_user, private=True)
-    return dataset, training_job(other_user, dataset, private=True, n_events=3)
+    dataset = import_job(other_user, private=True, title="A secret set")
+    return dataset, training_job(other_user, dataset, private=True, title="A secret run", n_events=3)
 
 
 @pytest.mark.parametrize("route", sorted(route for route in page_routes() if "job_id" in route))
@@ -151,6 +151,23 @@ def test_a_private_job_is_not_there_for_others_in_bodies_and_lists(api, hidden):
     assert api.post("/api/v1/jobs/delete", data=json.dumps({"ids": [run.pk]}), **post).status_code == 404
     assert api.get("/api/v1/jobs").json() == []
     assert api.get("/api/v1/datasets").json() == []
+
+
+def test_a_private_job_is_not_there_for_others_in_a_page_s_query(api, hidden):
+    dataset, run = hidden
+    for path in (
+        f"/rows/?ids={dataset.pk},{run.pk}",
+        f"/jobs/delete?ids={run.pk}",
+        f"/runs/new?dataset={dataset.pk}",
+        f"/runs/new?again={run.pk}",
+        "/",
+        "/datasets/",
+    ):
+        answer = api.get(path)
+        assert answer.status_code in {200, 404}
+        text = answer.content.decode()
+        assert dataset.title not in text
+        assert run.title not in text
 
 
 async def close_code(path, *headers):

@@ -15,7 +15,7 @@ from dashboard.errors import LinkSpent, NotPermitted, TooManyAttempts
 from jobs.services import token_create
 from wire.errors import ActionRefused
 
-PASSWORD = "correct horse battery"
+PASSWORD = "correct horse battery"  # noqa: S105
 CHOSEN = {"username": "edith", "password": "staple of the wind", "again": "staple of the wind"}
 
 
@@ -272,9 +272,7 @@ def test_a_deactivated_account_is_out_at_once_and_may_come_back(administration, 
     administration.post(f"/settings/users/{user.pk}/", {"change": "deactivate"})
     assert api.get("/api/v1/me").status_code == 401
     assert Client().get("/api/v1/me", headers=bearer).status_code == 401
-    assert "do not go together" in Client().post(
-        "/login/", {"username": "ada", "password": PASSWORD}
-    ).content.decode()
+    assert "do not go together" in Client().post("/login/", {"username": "ada", "password": PASSWORD}).content.decode()
     administration.post(f"/settings/users/{user.pk}/", {"change": "activate"})
     assert Client().get("/api/v1/me", headers=bearer).status_code == 200
 

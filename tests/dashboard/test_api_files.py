@@ -70,7 +70,7 @@ def test_the_csv_has_every_point_and_no_formula(user):
         return list(csv.DictReader(io.StringIO(text)))
 
     rows = async_to_sync(fetch)("")
-    assert [row["series"] for row in rows][0] == """'=HYPERLINK("http://elsewhere.example", "a")"""
+    assert rows[0]["series"] == """'=HYPERLINK("http://elsewhere.example", "a")"""
     loss = [row for row in rows if row["series"] == "train/loss"]
     assert [(row["step"], row["value"], row["unit"]) for row in loss] == [
         ("2", "1.25", "nats"),

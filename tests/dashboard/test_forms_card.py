@@ -10,16 +10,9 @@ from dashboard.forms.card_form import CardForm, as_text, form_field, ui
 from engine.catalog import format_cards, model_cards, sample_cards, task_cards
 from wire.specs import ImportOptions, TrainOptions
 
-CARDS = {
-    f"{kind} {name}": card.options
-    for kind, cards in {
-        "model": model_cards(),
-        "task": task_cards(),
-        "format": format_cards(),
-        "sample": sample_cards(),
-    }.items()
-    for name, card in cards.items()
-} | {"training": TrainOptions, "import": ImportOptions}
+CARDS = {card.name: card.options for card in [*model_cards().values(), *task_cards().values()]}
+CARDS |= {card.name: card.options for card in [*format_cards().values(), *sample_cards().values()]}
+CARDS |= {"training": TrainOptions, "import": ImportOptions}
 
 
 class Every(BaseModel):

@@ -6,6 +6,7 @@ import math
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,9 +73,9 @@ def test_a_last_line_longer_than_a_block_is_found(path):
 def test_a_write_that_fails_half_way_leaves_no_half_line(path, monkeypatch):
     sink = JsonlSink(path)
     sink.emit(_progress(1))
-    real_write = os.pwrite
+    real_write: Any = os.pwrite
 
-    def full_disk(fd: int, data: bytes, offset: int) -> int:
+    def full_disk(fd: int, data: bytes, offset: int) -> Any:
         if len(data) > 10:
             return real_write(fd, data[:10], offset)
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -26,7 +26,7 @@ class TestLeNet5(ModelKit):
 
     def test_its_size_is_the_papers(self):
         # C1 156 and C5 48,120 as the paper counts them; C3 is fully connected here (2,416), pooling has no weights.
-        network = self.build(n_classes=10, in_channels=1)
+        network = self.blank(n_classes=10, in_channels=1)
         sizes = [
             sum(parameter.numel() for parameter in layer.parameters())
             for layer in network.modules()
@@ -39,13 +39,13 @@ class TestResNet20(ModelKit):
     name = "resnet20"
 
     def test_its_size_is_the_papers(self):
-        network = self.build(n_classes=10)
+        network = self.blank(n_classes=10)
         n_layers = sum(isinstance(module, torch.nn.Conv2d | torch.nn.Linear) for module in network.modules())
         assert n_layers == 20
         assert round(sum(parameter.numel() for parameter in network.parameters()) / 1e6, 2) == 0.27
 
     def test_a_shortcut_that_grows_pads_zeros_on_both_sides(self):
-        block = self.build().get_submodule("blocks.3")
+        block = self.drawn().get_submodule("blocks.3")
         for parameter in block.parameters():
             torch.nn.init.zeros_(parameter)
         image_BCHW = torch.rand(1, 16, 4, 4)
@@ -63,11 +63,11 @@ class TestGoogLeNet(ModelKit):
     name = "googlenet"
 
     def test_the_auxiliary_heads_of_a_published_file_are_left_out(self):
-        network = self.build()
+        network = self.blank()
         state = {**network.state_dict(), "aux1.fc1.weight": torch.zeros(3, 3), "aux2.fc2.bias": torch.zeros(3)}
         load_weights(network, state, self.architecture, keep_head=False, origin="googlenet.pth")
+        state["aux3.bias"] = torch.zeros(3)
         with pytest.raises(WeightsMismatch, match=r"aux3\.bias has no place"):
-            state["aux3.bias"] = torch.zeros(3)
             load_weights(network, state, self.architecture, keep_head=False, origin="googlenet.pth")
 
 
@@ -96,7 +96,7 @@ class TestViTSmall(ModelKit):
 
     @pytest.mark.parametrize("image_px", [32, 48, 96])
     def test_position_embeddings_are_resampled_to_the_image(self, image_px):
-        source, target = self.build(image_px=64), self.build(image_px=image_px)
+        source, target = self.blank(image_px=64), self.blank(image_px=image_px)
         with torch.no_grad():
             source.get_parameter("pos_embed").fill_(0.5)
         load_weights(target, source.state_dict(), self.architecture, keep_head=True, origin="64 px")
@@ -107,6 +107,18 @@ class TestViTSmall(ModelKit):
 
 def test_every_model_has_a_kit():
     assert {kit.name for kit in ModelKit.__subclasses__()} >= set(model_cards())
+
+
+def test_a_fresh_grey_network_is_the_fresh_colour_one_with_its_colours_summed():
+    networks = []
+    for in_channels in (3, 1):
+        torch.manual_seed(0)
+        architecture = model_cards()["lenet5"].load()
+        networks.append(
+            architecture.build(n_classes=3, in_channels=in_channels, image_px=32, options=LeNetOptions()).eval()
+        )
+    image_BCHW = torch.rand(2, 1, 32, 32)
+    torch.testing.assert_close(networks[1](image_BCHW), networks[0](image_BCHW.expand(-1, 3, -1, -1)))
 
 
 def test_only_a_convolution_can_be_made_grey():

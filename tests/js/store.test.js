@@ -30,7 +30,10 @@ test("an event that comes too early is refused and can come again", () => {
   assert.equal(store.lastSeq, 1);
   store.append(envelope(2, scalars(1, { "train/loss": 2 })));
   assert.equal(store.append(envelope(3, scalars(2, { "train/loss": 1 }))), "applied");
-  assert.deepEqual(pointsOf(store), [[1, 2], [2, 1]]);
+  assert.deepEqual(pointsOf(store), [
+    [1, 2],
+    [2, 1],
+  ]);
 });
 
 test("a new attempt supersedes what earlier ones wrote past its start", () => {
@@ -40,8 +43,15 @@ test("a new attempt supersedes what earlier ones wrote past its start", () => {
     attempt(2, 2),
     scalars(3, { "train/loss": 33 }),
   );
-  assert.deepEqual(pointsOf(store), [[1, 1], [2, 2], [3, 33]]);
-  assert.deepEqual(pointsOf(store, "lr"), [[1, 0.1], [2, 0.2]]);
+  assert.deepEqual(pointsOf(store), [
+    [1, 1],
+    [2, 2],
+    [3, 33],
+  ]);
+  assert.deepEqual(pointsOf(store, "lr"), [
+    [1, 0.1],
+    [2, 0.2],
+  ]);
   const series = store.series.get("train/loss");
   assert.deepEqual(series?.seq, [2, 3, 7]);
   assert.equal(series?.at.length, 3);
@@ -53,7 +63,13 @@ test("an attempt that begins at the start supersedes everything but step 0", () 
 });
 
 test("a best checkpoint that an attempt goes back behind is forgotten", () => {
-  const best = { kind: /** @type {const} */ ("checkpoint.best"), step: 40, series: "val/top1", value: 90, artifact: "step-40" };
+  const best = {
+    kind: /** @type {const} */ ("checkpoint.best"),
+    step: 40,
+    series: "val/top1",
+    value: 90,
+    artifact: "step-40",
+  };
   assert.equal(fed(attempt(1, 0), best, attempt(2, 30)).best, null);
   assert.equal(fed(attempt(1, 0), best, attempt(2, 40)).best?.step, 40);
 });
@@ -68,7 +84,10 @@ test("a snapshot replaces what was known, and events go on after it", () => {
   assert.equal(store.series.has("old"), false);
   assert.equal(store.append(envelope(10, scalars(8, { "train/loss": 0.5 }))), "known");
   assert.equal(store.append(envelope(11, scalars(9, { "train/loss": null }))), "applied");
-  assert.deepEqual(pointsOf(store), [[8, 0.5], [9, null]]);
+  assert.deepEqual(pointsOf(store), [
+    [8, 0.5],
+    [9, null],
+  ]);
   assert.equal(store.stepsPerEpoch, 5);
 });
 
@@ -81,7 +100,10 @@ test("an attempt after a snapshot supersedes the snapshot's points", () => {
   });
   store.append(envelope(5, attempt(2, 1)));
   assert.deepEqual(pointsOf(store, "a"), [[1, 1]]);
-  assert.deepEqual(store.attempts.map(({ n }) => n), [1, 2]);
+  assert.deepEqual(
+    store.attempts.map(({ n }) => n),
+    [1, 2],
+  );
 });
 
 test("the newest finite value is the latest one", () => {
@@ -95,9 +117,15 @@ test("progress is remembered for one stage and a limited time", () => {
   store.append(envelope(1, progress(0, 10, "decode"), 0));
   store.append(envelope(2, progress(1, 100), 1));
   store.append(envelope(3, progress(5, 100), 10));
-  assert.deepEqual(store.progressSamples.map(({ done }) => done), [1, 5]);
+  assert.deepEqual(
+    store.progressSamples.map(({ done }) => done),
+    [1, 5],
+  );
   store.append(envelope(4, progress(50, 100), 125));
-  assert.deepEqual(store.progressSamples.map(({ done }) => done), [5, 50]);
+  assert.deepEqual(
+    store.progressSamples.map(({ done }) => done),
+    [5, 50],
+  );
   store.append(envelope(5, attempt(2, 40)));
   assert.deepEqual(store.progressSamples, []);
 });

@@ -14,8 +14,6 @@ import { Pacer } from "./pacer.js";
 /** @typedef {import("./plotly.js").Plotly} Plotly */
 /** `groups` hold the cards. @typedef {{jobId: number, groups: Record<Panel["group"], HTMLElement>}} Place */
 
-const MARGIN_OF_SIGHT = "120px";
-
 export class Board {
   /** @type {XAxis} */
   x = "step";
@@ -34,7 +32,7 @@ export class Board {
   #palette = readPalette();
   #pacer;
   #touch = matchMedia("(pointer: coarse)").matches;
-  #sight = new IntersectionObserver((entries) => this.#onSight(entries), { rootMargin: MARGIN_OF_SIGHT });
+  #sight = new IntersectionObserver((entries) => this.#onSight(entries));
   #sizes = new ResizeObserver(() => this.redraw());
   #onZoom;
 

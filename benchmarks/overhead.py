@@ -1,0 +1,235 @@
+"""What telemetry, events and checkpoints cost a training: the real loop, with all three toggled every 50 steps.
+
+One process, one network, one stream of batches: only the switch changes, so that a machine whose speed drifts drifts
+under both. A block is 50 steps; its time is that of the loop without validation, but with the checkpoints that the
+default rule writes. Blocks are paired with their neighbours; the overhead is the mean of the pairs' ratios, and its
+upper bound the one-sided 95 % limit by Student's t.
+
+    python -m benchmarks.overhead [--model lenet5] [--pairs 10]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import math
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engine.context import Context
+from engine.data.loader import Batch
+from engine.device import n_physical_cores
+from engine.emit import JsonlSink
+from engine.importing import pipeline
+from engine.stop import Stop
+from engine.store.reader import DatasetReader
+from engine.train import state
+from engine.train.guard import FiniteGuard
+from engine.train.loop import Batches, Position, Run, train
+from engine.train.report import Report
+from engine.train.shelf import Shelf, Snapshot, find_checkpoints
+from engine.train.telemetry import Telemetry
+from engine.train.verb import make_plan, prepare
+from wire.events import Event
+from wire.layout import JobDir
+from wire.specs import Choice, FromSample, ImportSpec, TrainOptions, TrainSpec
+
+STEPS_PER_BLOCK = 50
+WARM_UP_BLOCKS = 2
+T_95_ONE_SIDED = {9: 1.833, 14: 1.761, 19: 1.729, 29: 1.699}
+
+
+class Switch:
+    """On or off for all that is measured; telemetry's thread lives while it is on."""
+
+    def __init__(self, sink: JsonlSink, step: Any) -> None:
+        self.on = False
+        self._sink = sink
+        self._step = step
+        self._telemetry: Telemetry | None = None
+
+    def turn(self, *, on: bool) -> None:
+        self.on = on
+        if self._telemetry:
+            self._telemetry.__exit__(None, None, None)
+            self._telemetry = None
+        if on:
+            self._telemetry = Telemetry(self._sink, (), self._step).__enter__()
+
+
+class SwitchedSink:
+    def __init__(self, sink: JsonlSink) -> None:
+        self._sink = sink
+        self.switch: Switch | None = None
+
+    @property
+    def last_seq(self) -> int:
+        return self._sink.last_seq
+
+    def emit(self, event: Event) -> None:
+        if self.switch and self.switch.on:
+            self._sink.emit(event)
+
+    def sync(self) -> None:
+        self._sink.sync()
+
+
+class SwitchedShelf(Shelf):
+    """Follows the default rule while the switch is on."""
+
+    switch: Switch
+
+    def due(self, step: int) -> bool:
+        return self.switch.on and super().due(step)
+
+    def epoch_end(self, snapshot: Snapshot, *, is_last: bool) -> None:
+        if self.switch.on:
+            super().epoch_end(snapshot, is_last=is_last)
+
+
+class TimedBatches:
+    """Hands on the batches of training, turns the switch every 50 of them, and takes the time of each block."""
+
+    def __init__(self, batches: Batches, switch: Switch, stop: Stop, n_blocks: int) -> None:
+        self._batches = batches
+        self._switch = switch
+        self._stop = stop
+        self._n_blocks = n_blocks
+        self._n_steps = 0
+        self._began_at = 0.0
+        self.validation_s = 0.0
+        self.blocks_s: list[float] = []
+
+    @property
+    def n_batches(self) -> int:
+        return self._batches.n_batches
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        for batch in self._batches.epoch(epoch, start):
+            if self._n_steps % STEPS_PER_BLOCK == 0:
+                self._next_block()
+            self._n_steps += 1
+            yield batch
+
+    def _next_block(self) -> None:
+        now = time.perf_counter()
+        if self._n_steps:
+            self.blocks_s.append(now - self._began_at - self.validation_s)
+        self._stop.asked = len(self.blocks_s) >= self._n_blocks
+        self._switch.turn(on=len(self.blocks_s) % 2 == 1 and not self._stop.asked)
+        self.validation_s = 0.0
+        self._began_at = time.perf_counter()
+
+
+class TimedValidation:
+    """Validation is the same with and without; its time is taken out."""
+
+    def __init__(self, batches: Batches, timed: TimedBatches) -> None:
+        self._batches = batches
+        self._timed = timed
+
+    @property
+    def n_batches(self) -> int:
+        return self._batches.n_batches
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        began_at = time.perf_counter()
+        yield from self._batches.epoch(epoch, start)
+        self._timed.validation_s += time.perf_counter() - began_at
+
+
+def measure(model: str, n_pairs: int) -> dict[str, Any]:
+    torch.set_num_threads(n_physical_cores())
+    with tempfile.TemporaryDirectory() as folder:
+        _import_digits(Path(folder) / "1")
+        blocks_s = _train(Path(folder) / "2", model, n_pairs)[WARM_UP_BLOCKS:]
+    ratios = [on / off for off, on in zip(blocks_s[0::2], blocks_s[1::2], strict=True)]
+    mean = statistics.mean(ratios)
+    bound = mean + T_95_ONE_SIDED[n_pairs - 1] * statistics.stdev(ratios) / math.sqrt(n_pairs)
+    return {
+        "model": model,
+        "blocks": len(blocks_s),
+        "steps_per_block": STEPS_PER_BLOCK,
+        "step_ms_off": round(1000 * statistics.median(blocks_s[0::2]) / STEPS_PER_BLOCK, 2),
+        "step_ms_on": round(1000 * statistics.median(blocks_s[1::2]) / STEPS_PER_BLOCK, 2),
+        "overhead_pct": round(100 * (mean - 1), 2),
+        "upper_95_pct": round(100 * (bound - 1), 2),
+    }
+
+
+def _import_digits(folder: Path) -> None:
+    folder.mkdir()
+    spec = ImportSpec(name="Handwritten digits", source=FromSample(name="digits"))
+    context = _context(folder)
+    pipeline.run(spec, context)
+
+
+def _train(folder: Path, model: str, n_pairs: int) -> list[float]:
+    folder.mkdir()
+    options = TrainOptions(epochs=10_000, colour="grey", augmentation="shift", learning_rate=2e-3)
+    spec = TrainSpec(dataset="../1/artifacts/dataset", model=Choice(name=model), options=options, device="cpu")
+    context = _context(folder)
+    sink = SwitchedSink(context.sink)  # type: ignore[arg-type]
+    at = Position()
+    switch = Switch(context.sink, lambda: at.step)  # type: ignore[arg-type]
+    sink.switch = switch
+    with DatasetReader(context.job.resolve(spec.dataset)) as reader:
+        plan = make_plan(spec, reader.manifest)
+        run, facts, _ = prepare(plan, find_checkpoints(context.job), reader, context)
+    timed = TimedBatches(run.train, switch, context.stop, WARM_UP_BLOCKS + 2 * n_pairs)
+    assert run.val
+    run = _replaced(run, timed)
+    shelf = SwitchedShelf(context.job, sink, kept={}, best=None, announced_best=None, checkpoint_every=0)
+    shelf.switch = switch
+    train(
+        run,
+        at,
+        guard=FiniteGuard(
+            sink,
+            torch.device("cpu"),
+            learning_rate=run.learning_rate,
+            steps_per_epoch=run.train.n_batches,
+            precision="fp32",
+            optimiser="adamw",
+        ),
+        report=Report(sink, plan.task.metrics, epochs=run.epochs, total_steps=run.total_steps),
+        shelf=shelf,
+        snapshot=lambda metrics: state.take(run, at, shelf.best, facts, metrics),
+        stop=context.stop,
+    )
+    return timed.blocks_s
+
+
+def _replaced(run: Run, timed: TimedBatches) -> Run:
+    from dataclasses import replace
+
+    assert run.val
+    return replace(run, train=timed, val=TimedValidation(run.val, timed))
+
+
+def _context(folder: Path) -> Context:
+    job = JobDir(folder)
+    attempt = job.attempt(1)
+    attempt.path.mkdir(parents=True)
+    job.scratch_dir.mkdir()
+    return Context(job, attempt, 1, JsonlSink(job.events_path), Stop(attempt), folder.parent / "cache", None)
+
+
+def main() -> None:
+    logging.disable()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="lenet5")
+    parser.add_argument("--pairs", type=int, default=10, choices=[n + 1 for n in T_95_ONE_SIDED])
+    arguments = parser.parse_args()
+    print(json.dumps(measure(arguments.model, arguments.pairs), indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+
+import pytest
+from django.conf import settings
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def demo(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("FOVEA_", "PYTEST"))}
+    for name in ("REDIS_URL", "CACHE_DIR", "DATABASE_URL"):
+        inherited.pop(name, None)
+    places = {"DATA_DIR": str(tmp_path / "data"), "PORT": str(port), "DJANGO_SETTINGS_MODULE": "config.settings"}
+
+    def run(**changes):
+        return subprocess.run(
+            [sys.executable, "scripts/demo.py"],
+            cwd=settings.BASE_DIR,
+            env={**inherited, **places, **changes},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def test_without_a_server_it_starts_one_trains_and_stops_it(demo, tmp_path):
+    result = demo(EPOCHS="1", MODEL="lenet5")
+
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert re.search(r"^accuracy: \d+\.\d\d %$", result.stdout, flags=re.MULTILINE)
+    assert re.search(r"^run: http://127\.0\.0\.1:\d+/runs/\d+/$", result.stdout, flags=re.MULTILINE)
+    assert not (tmp_path / "data" / "run" / "state.json").exists()
+
+
+def test_a_wish_that_cannot_be_is_one_line_before_anything_is_started(demo, tmp_path):
+    result = demo(EPOCHS="many")
+
+    assert result.returncode == 1
+    assert result.stderr.strip() == "EPOCHS=many is not a whole number."
+    assert not (tmp_path / "data").exists()

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+from django.conf import settings
+from django.core.management import call_command
+from django.db import OperationalError
+from django.utils import timezone
+
+from jobs import agent as agent_module
+from jobs import checks, devices, stream, tasks
+from jobs.agent import Agent
+from jobs.devices import DeviceWatch, cpu_slot
+from jobs.housekeeping import housekeep
+from jobs.models import Attempt, Device, DeviceLease, DeviceSample
+from jobs.reconcile import reconcile
+from jobs.states import Status
+from tests.conftest import until
+
+
+@pytest.mark.django_db
+def test_the_cpu_is_one_slot_and_its_history_is_thin():
+    watch = DeviceWatch()
+    for _ in range(3):
+        watch.look()
+    cpu = Device.objects.get(uuid=cpu_slot())
+    assert (cpu.kind, cpu.name.startswith("CPU ("), cpu.memory_bytes > 2**30) == ("cpu", True, True)
+    assert DeviceSample.objects.filter(device=cpu).count() == 1
+    DeviceSample.objects.update(at=timezone.now() - timedelta(days=3))
+    housekeep()
+    assert not DeviceSample.objects.exists()
+
+
+class Nvml:
+    """The part of the driver's library that is read; no machine without a GPU has the real one."""
+
+    class NVMLError(Exception):
+        pass
+
+    NVML_TEMPERATURE_GPU = 0
+    nvmlDeviceGetCount = staticmethod(lambda: 3)  # noqa: N815
+    nvmlSystemGetDriverVersion = staticmethod(lambda: "999.1")  # noqa: N815
+    nvmlDeviceGetHandleByIndex = staticmethod(lambda index: index)  # noqa: N815
+    nvmlDeviceGetMemoryInfo = staticmethod(lambda _: SimpleNamespace(total=80, used=9))  # noqa: N815
+    nvmlDeviceGetUUID = staticmethod(lambda handle: f"GPU-{handle}".encode())  # noqa: N815
+    nvmlDeviceGetName = staticmethod(lambda _: "NVIDIA Test")  # noqa: N815
+    nvmlDeviceGetUtilizationRates = staticmethod(lambda _: SimpleNamespace(gpu=37))  # noqa: N815
+    nvmlDeviceGetTemperature = staticmethod(lambda *_: 61)  # noqa: N815
+
+    def nvmlDeviceGetCudaComputeCapability(self, handle):  # noqa: N802
+        if handle == 2:
+            raise self.NVMLError("fell off the bus")
+        return (7, 5) if handle == 0 else (9, 0)
+
+    def nvmlDeviceGetPowerUsage(self, _handle):  # noqa: N802
+        raise self.NVMLError("not supported")
+
+
+@pytest.mark.django_db
+def test_gpus_are_known_by_their_uuid(monkeypatch):
+    nvml = Nvml()
+    monkeypatch.setattr(devices, "_nvml", lambda: nvml)
+    DeviceWatch().look()
+    old, new = Device.objects.filter(kind="cuda").order_by("uuid")
+    assert (old.uuid, old.name, old.bf16, new.uuid, new.bf16) == ("GPU-0", "GPU 0 (NVIDIA Test)", False, "GPU-1", True)
+    assert (new.utilisation_pct, new.temperature_c, new.power_w, new.memory_used_bytes) == (37, 61, None, 9)
+
+
+@pytest.mark.django_db
+def test_a_turn_survives_a_database_that_is_away(monkeypatch, caplog):
+    done = []
+
+    def fail():
+        done.append("failed")
+        raise OperationalError("gone")
+
+    monkeypatch.setattr(agent_module, "reconcile", fail)
+    monkeypatch.setattr(agent_module, "dispatch", lambda: done.append("dispatched"))
+    monkeypatch.setattr(agent_module.connection, "close", lambda: done.append("closed"))
+    agent = Agent()
+    agent.turn()
+    agent.turn()
+    assert done == ["failed", "closed", "dispatched"] * 2
+    assert caplog.text.count("reconcile failed, trying again: gone") == 1
+
+
+@pytest.mark.django_db
+def test_reconcile_frees_what_an_ended_attempt_holds(make_job):
+    job = make_job(status=Status.SUCCEEDED)
+    attempt = Attempt.objects.create(job=job, n=1, fence=1, host="elsewhere", ended_at=timezone.now())
+    Attempt.objects.create(job=make_job(status=Status.RUNNING), n=1, fence=1, host="elsewhere")
+    DeviceWatch().look()
+    DeviceLease.objects.create(device=Device.objects.get(), attempt=attempt, expires_at=timezone.now())
+    assert reconcile() == []
+    assert not DeviceLease.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_agent_runs_a_job_and_ends_at_a_signal_without_it(bench, make_job):
+    job = make_job(steps=400)
+    agent = subprocess.Popen([sys.executable, "manage.py", "agent"], cwd=settings.BASE_DIR, stderr=subprocess.DEVNULL)
+    bench.until_step(job, 3)
+    agent.send_signal(signal.SIGTERM)
+    assert agent.wait(timeout=20) == 0
+    assert bench.status(job) == Status.RUNNING
+    os.kill(bench.attempt(job).supervisor_pid, 0)
+    bench.until_ended(job)
+    assert job.status == Status.SUCCEEDED
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_agent_wakes_what_the_stop_of_the_server_paused(bench, make_job):
+    job = make_job(status=Status.PAUSED, steps=5)
+    type(job).objects.filter(pk=job.pk).update(resume_at_start=True)
+    paused = make_job(status=Status.PAUSED)
+    call_command("agent", "--once")
+    assert bench.status(job) == Status.PAUSED
+    agent = subprocess.Popen([sys.executable, "manage.py", "agent"], cwd=settings.BASE_DIR, stderr=subprocess.DEVNULL)
+    bench.until_ended(job)
+    agent.terminate()
+    agent.wait(timeout=20)
+    assert bench.status(paused) == Status.PAUSED
+
+
+def test_ringing_without_redis_is_silent(redis_server):
+    redis_server.kill()
+    tasks.ring()
+    stream.publish_change(1)
+    assert stream.publish(1, []) is True
+    assert stream.published_seq(1) is None
+
+
+def test_ringing_sends_one_message(redis_server):
+    from config.celery import app
+
+    tasks.ring()
+    until(lambda: stream.client().llen("celery") == 1)
+    assert b"jobs.tasks.dispatch" in stream.client().lindex("celery", 0)
+    assert app.conf.task_acks_late is False
+
+
+@pytest.mark.django_db
+def test_the_tasks_do_what_the_agent_does(monkeypatch):
+    called = []
+    monkeypatch.setattr(tasks, "start_what_can_start", lambda: called.append("dispatch"))
+    monkeypatch.setattr(tasks, "reconcile", lambda: called.append("reconcile"))
+    monkeypatch.setattr(tasks, "tidy", lambda: called.append("housekeep"))
+    tasks.dispatch()
+    tasks.housekeep()
+    assert called == ["dispatch", "reconcile", "housekeep"]
+
+
+def test_a_folder_that_cannot_be_written_is_one_clear_error(settings, tmp_path):
+    assert checks.folders_can_be_written(None) == []
+    (tmp_path / "file").write_text("")
+    settings.DATA_DIR = tmp_path / "file" / "below"
+    found = checks.folders_can_be_written(None)
+    assert [(error.id, "Not a directory" in error.msg) for error in found] == [("jobs.E001", True)]
+    assert "DATA_DIR" in found[0].hint

@@ -1,0 +1,245 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from datetime import timedelta
+
+import pytest
+from django.conf import settings
+from django.db import connections
+from django.db.models import Count
+from django.utils import timezone
+
+from jobs import launch, retry, suspension
+from jobs.devices import cpu_slot
+from jobs.dispatch import MOST_IMPORTS, dispatch
+from jobs.host import host_name
+from jobs.models import Attempt, Device, DeviceLease, Job
+from jobs.states import Status
+from tests.conftest import until
+
+
+@pytest.fixture
+def no_processes(monkeypatch):
+    """Claims only; what a supervisor does is tested with real ones elsewhere."""
+    started = []
+    monkeypatch.setattr(launch, "start_supervisor", started.append)
+    return started
+
+
+def gpu(n, **columns):
+    return Device.objects.create(
+        uuid=f"GPU-{n}", host=host_name(), kind="cuda", name=f"GPU {n} (Test)", seen_at=timezone.now(), **columns
+    )
+
+
+def statuses(*jobs):
+    return [Status(Job.objects.get(pk=job.pk).status) for job in jobs]
+
+
+def reason(job):
+    return Job.objects.get(pk=job.pk).wait_reason
+
+
+@pytest.mark.django_db
+def test_one_training_on_the_cpu_the_others_are_told_why_they_wait(make_job, no_processes):
+    first, second, third = make_job(), make_job(), make_job()
+    assert len(dispatch()) == 1
+    assert statuses(first, second, third) == [Status.STARTING, Status.QUEUED, Status.QUEUED]
+    attempt = Attempt.objects.get()
+    assert (attempt.job, attempt.n, attempt.fence, attempt.host) == (first, 1, 1, host_name())
+    lease = DeviceLease.objects.get()
+    assert (lease.attempt, lease.device.uuid) == (attempt, cpu_slot())
+    assert lease.expires_at > timezone.now()
+    assert attempt.devices == [lease.device.name]
+    assert reason(second).startswith("Waiting for CPU (")
+    assert reason(second).endswith(f"): run {first.pk} “scripted train” is using it; next in the queue")
+    assert reason(third).endswith("; 1 ahead in the queue")
+    assert dispatch() == []
+
+
+@pytest.mark.django_db
+def test_the_title_of_a_private_run_is_not_told(make_job, no_processes):
+    Job.objects.filter(pk=make_job().pk).update(private=True)
+    other = make_job()
+    dispatch()
+    assert "a private run is using it" in reason(other)
+
+
+@pytest.mark.django_db
+def test_priority_goes_before_age(make_job, no_processes):
+    old, urgent = make_job(), make_job()
+    Job.objects.filter(pk=urgent.pk).update(priority=5)
+    dispatch()
+    assert statuses(old, urgent) == [Status.QUEUED, Status.STARTING]
+
+
+@pytest.mark.django_db
+def test_imports_need_no_device_and_two_run_at_once(make_job, no_processes):
+    training = make_job()
+    imports = [make_job(verb="import") for _ in range(4)]
+    dispatch()
+    assert statuses(training, *imports) == [Status.STARTING] * (1 + MOST_IMPORTS) + [Status.QUEUED] * 2
+    assert reason(imports[-1]) == "Waiting for one of 2 running imports to end; 1 ahead in the queue"
+
+
+@pytest.mark.django_db
+def test_any_means_a_gpu_where_there_is_one(make_job, no_processes):
+    gpu(0)
+    gpu(1)
+    jobs = [make_job() for _ in range(3)]
+    Job.objects.update(wants=["any"])
+    dispatch()
+    assert statuses(*jobs) == [Status.STARTING, Status.STARTING, Status.QUEUED]
+    assert set(DeviceLease.objects.values_list("device__uuid", flat=True)) == {"GPU-0", "GPU-1"}
+    assert reason(jobs[2]) == "Waiting for one of 2 devices: all are in use; next in the queue"
+
+
+@pytest.mark.django_db
+def test_the_asked_device_and_no_other(make_job, no_processes):
+    gpu(0)
+    gpu(1, drained=True)
+    zero, one, again, foreign = (make_job() for _ in range(4))
+    for job, wanted in ((zero, "GPU-0"), (one, "GPU-1"), (again, "GPU-0"), (foreign, "GPU-9")):
+        Job.objects.filter(pk=job.pk).update(wants=[wanted])
+    dispatch()
+    assert statuses(zero, one, again, foreign) == [Status.STARTING, *[Status.QUEUED] * 3]
+    assert "an administrator has taken it out of service" in reason(one)
+    assert reason(again).startswith(f"Waiting for GPU 0 (Test): run {zero.pk} ")
+    assert reason(foreign) == "None of the devices it asks for is on this host: GPU-9"
+
+
+@pytest.mark.django_db
+def test_a_gpu_that_is_gone_is_not_used(make_job, no_processes):
+    gpu(0)
+    Device.objects.filter(uuid="GPU-0").update(seen_at=timezone.now() - timedelta(minutes=5))
+    job = make_job()
+    Job.objects.update(wants=["any"])
+    dispatch()
+    assert DeviceLease.objects.get().device.uuid == cpu_slot()
+    assert statuses(job) == [Status.STARTING]
+
+
+@pytest.mark.django_db
+def test_nothing_starts_while_the_server_is_being_stopped(make_job, no_processes):
+    job = make_job()
+    suspension.suspend()
+    assert dispatch() == []
+    suspension.lift()
+    assert len(dispatch()) == 1
+    assert statuses(job) == [Status.STARTING]
+
+
+@pytest.mark.django_db
+def test_a_lost_job_is_tried_at_once_and_then_ever_later(make_job, no_processes):
+    job = make_job()
+    for n, delay_s in enumerate((0, 5, 20, 60), 1):
+        ended_at = timezone.now()
+        Attempt.objects.create(job=job, n=n, fence=n, host="h", ended_at=ended_at, reason="lost: its process ended")
+        assert retry.n_fruitless(job.pk) == n
+        assert retry.not_before(job) == (ended_at + timedelta(seconds=delay_s) if delay_s else None)
+    dispatch()
+    assert statuses(job) == [Status.QUEUED]
+    assert reason(job).startswith("Its process was lost; the next attempt begins at ")
+    Attempt.objects.update(ended_at=timezone.now() - timedelta(minutes=2))
+    dispatch()
+    assert statuses(job) == [Status.STARTING]
+    assert Attempt.objects.latest("n").fence == 5
+
+
+@pytest.mark.django_db
+def test_progress_and_a_wish_begin_the_count_anew(make_job):
+    job = make_job()
+    now = timezone.now()
+    for n, (started_seq, why) in enumerate([(1, "lost: x"), (10, "lost: x"), (20, "lost: x"), (30, "lost: x")], 1):
+        Attempt.objects.create(job=job, n=n, fence=n, host="h", ended_at=now, started_seq=started_seq, reason=why)
+    assert retry.n_fruitless(job.pk) == 4
+    job.events.create(seq=15, at=now, kind="artifact.made", body={})
+    assert retry.n_fruitless(job.pk) == 2
+    Attempt.objects.filter(job=job, n=4).update(reason="paused as asked")
+    assert retry.n_fruitless(job.pk) == 0
+
+
+RACE = """
+import django; django.setup()
+import sys
+from jobs import launch
+from jobs.dispatch import dispatch
+launch.start_supervisor = lambda attempt: None
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(5):
+    dispatch()
+"""
+
+
+def _as_many_as_possible(n_racers):
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", RACE], cwd=settings.BASE_DIR, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(n_racers)
+    ]
+    for racer in racers:
+        assert racer.stdout.readline() == "ready\n"
+    for racer in racers:
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    for racer in racers:
+        racer.communicate(timeout=60)
+        assert racer.returncode == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_processes_claim_each_job_and_each_device_once(make_job, no_processes):
+    for n in range(4):
+        gpu(n)
+    jobs = [make_job() for _ in range(7)] + [make_job(verb="import") for _ in range(5)]
+    Job.objects.filter(verb="train").update(wants=["any"])
+    _as_many_as_possible(4)
+    found = statuses(*jobs)
+    assert found.count(Status.STARTING) == 4 + MOST_IMPORTS
+    assert found.count(Status.QUEUED) == 3 + 3
+    assert Attempt.objects.count() == 6
+    assert not Attempt.objects.values("job").annotate(n=Count("pk")).filter(n__gt=1).exists()
+    assert DeviceLease.objects.count() == 4
+    assert [step.before for step in jobs[0].transitions.order_by("pk")] == ["", "queued"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_threads_begin_one_supervisor_each_job(make_job, no_processes):
+    for _ in range(3):
+        make_job()
+    for n in range(3):
+        gpu(n)
+    Job.objects.update(wants=["any"])
+    faults = []
+
+    def run():
+        try:
+            dispatch()
+        except Exception as fault:  # noqa: BLE001 - whatever it is, the test shows it
+            faults.append(fault)
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert len(no_processes) == 3 == len({attempt.job_id for attempt in no_processes})
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_supervisors_of_one_attempt_one_goes(bench, make_job):
+    job = make_job(steps=60)
+    attempt = bench.start(job)
+    launch.start_supervisor(Attempt.objects.get(pk=attempt.pk))
+    launch.start_supervisor(Attempt.objects.get(pk=attempt.pk))
+    bench.until_ended(job)
+    assert job.status == Status.SUCCEEDED
+    assert bench.supervisor_output(job).count("started job=") == 1
+    until(lambda: launch.reap() or not launch._children)
