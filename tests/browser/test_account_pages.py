@@ -40,9 +40,9 @@ class Web:
             return False
 
 
-@pytest.fixture(scope="module")
-def web(tmp_path_factory):
-    web = Web(tmp_path_factory.mktemp("web"))
+@pytest.fixture
+def web(tmp_path):
+    web = Web(tmp_path)
     web.run("manage.py", "migrate", "--verbosity=0")
     web.run("manage.py", "collectstatic", "--no-input", "--verbosity=0")
     command = ["-m", "uvicorn", "config.asgi:application", "--port", str(web.port), "--log-level", "warning"]
@@ -79,7 +79,7 @@ def sign_in(page):
     page.wait_for_url("**/")
 
 
-def test_the_first_visit(browser, web, artefacts_dir):
+def first_visit(browser, web, artefacts_dir):
     with visitor(browser, web) as page:
         page.goto("/")
         assert page.url.endswith("/setup/")
@@ -98,7 +98,7 @@ def test_the_first_visit(browser, web, artefacts_dir):
         assert page.get_by_role("navigation", name="Main").is_visible()
 
 
-def test_an_invitation_is_handed_over_and_used(browser, web, artefacts_dir):
+def invitation(browser, web, artefacts_dir):
     with visitor(browser, web) as page, visitor(browser, web) as guest:
         sign_in(page)
         page.goto("/settings/users/")
@@ -120,7 +120,7 @@ def test_an_invitation_is_handed_over_and_used(browser, web, artefacts_dir):
         assert "/login/" in guest.url
 
 
-def test_a_token_and_the_account_page(browser, web, artefacts_dir):
+def token_and_account(browser, web, artefacts_dir):
     with visitor(browser, web) as page:
         sign_in(page)
         page.goto("/settings/tokens/")
@@ -137,7 +137,7 @@ def test_a_token_and_the_account_page(browser, web, artefacts_dir):
         page.screenshot(path=artefacts_dir / "account.png", full_page=True)
 
 
-def test_the_docs_of_the_api_work_without_a_network_and_under_the_policy(browser, web, artefacts_dir):
+def api_docs(browser, web, artefacts_dir):
     with visitor(browser, web) as page:
         sign_in(page)
         page.goto("/api/v1/docs")
@@ -147,5 +147,13 @@ def test_the_docs_of_the_api_work_without_a_network_and_under_the_policy(browser
         page.locator("#operations-accounts-user_invite .opblock-summary-control").click()
         page.get_by_role("button", name="Try it out").click()
         page.get_by_role("button", name="Execute").click()
-        answered = page.locator("#operations-accounts-user_invite .live-responses-table .response-col_status").first
+        answered = page.locator(
+            "#operations-accounts-user_invite .live-responses-table tbody .response-col_status"
+        ).first
         assert answered.inner_text().startswith("201")
+
+
+def test_account_pages_and_api_docs(browser, web, artefacts_dir):
+    """One test, so that the server starts once; what each step is about stands in its name."""
+    for step in (first_visit, invitation, token_and_account, api_docs):
+        step(browser, web, artefacts_dir)

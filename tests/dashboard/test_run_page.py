@@ -126,7 +126,10 @@ def test_a_failed_run_says_why_and_what_to_do(get, run):
     lines = [f"line {n} <b>" for n in range(40)]
     write_log(run, 1, "\n".join(lines))
     Job.objects.filter(pk=run.pk).update(
-        status="failed", error_code="loss.not_finite", error_message="The loss became nan.", error_hint="Lower the rate."
+        status="failed",
+        error_code="loss.not_finite",
+        error_message="The loss became nan.",
+        error_hint="Lower the rate.",
     )
     banner = region(text_of(get("run", run.pk)), "banner")
     assert "The loss became nan." in banner

@@ -79,7 +79,7 @@ def test_the_queries_of_a_list_do_not_grow(user, django_assert_num_queries):
         Attempt.objects.create(job=job, n=1, fence=1, host="h")
     with django_assert_num_queries(4):
         assert len(selectors.runs_of(user)) == 22
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(3):
         assert selectors.datasets_of(user)[0].dataset_meta == {"n_images": 5}
 
 

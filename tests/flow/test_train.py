@@ -1,0 +1,122 @@
+"""The whole path with the real engine: bundled sample, import, training, curves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+
+from jobs import launch, selectors, services
+from jobs.dispatch import dispatch
+from jobs.models import Attempt, Job
+from jobs.requests import ImportRequest, TrainingRequest
+from jobs.states import ENDED, Status
+from jobs.storage import storage
+from tests.conftest import until
+from wire.specs import Choice, FromSample, TrainOptions
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+PATIENCE_S = 240
+
+
+def until_ended(job):
+    """Rings as the agent does."""
+    until(lambda: [dispatch()] and Job.objects.get(pk=job.pk).status in ENDED, timeout_s=PATIENCE_S)
+    job.refresh_from_db()
+    until(lambda: launch.reap() or not launch._children)
+    return job
+
+
+def log_of(job):
+    return "".join(path.read_text() for path in sorted(storage().job(job.pk).path.glob("attempts/*/*.txt")))
+
+
+def written(job):
+    return [json.loads(line) for line in storage().job(job.pk).events_path.read_text().splitlines()]
+
+
+def points(job, *, attempts=1):
+    """What events.jsonl says of each series, without the points that a later attempt did again."""
+    curves: dict[str, dict[int, float | None]] = {}
+    for envelope in written(job):
+        event = envelope["event"]
+        if event["kind"] == "attempt.started":
+            for name, curve in curves.items():
+                curves[name] = {step: value for step, value in curve.items() if step <= event["from_step"]}
+        if event["kind"] == "scalars":
+            for name, value in event["values"].items():
+                curves.setdefault(name, {})[event["step"]] = value
+    return curves
+
+
+def drawn(job):
+    series = selectors.curves_read(job, max_points=100_000).series
+    return {name: dict(zip(one.step, one.value, strict=True)) for name, one in series.items()}
+
+
+@pytest.fixture
+def digits(user, redis_server):
+    job = until_ended(services.import_submit(user, ImportRequest(name="digits", source=FromSample(name="digits"))))
+    assert job.status == Status.SUCCEEDED, log_of(job)
+    return job
+
+
+def train(user, digits, **options):
+    request = TrainingRequest(
+        dataset=digits.pk,
+        model=Choice(name="lenet5"),
+        options=TrainOptions(**{"epochs": 2, "image_px": 32, "colour": "grey", **options}),
+        devices=["cpu"],
+    )
+    return services.training_submit(user, request)
+
+
+def test_the_curves_are_what_the_engine_wrote(user, digits):
+    (dataset,) = selectors.datasets_of(user)
+    assert dataset.dataset_meta["n_images"] == 1797
+    job = until_ended(train(user, digits))
+    assert job.status == Status.SUCCEEDED, log_of(job)
+    assert drawn(job) == points(job)
+    assert {"train/loss", "train/top1", "val/loss", "val/top1", "lr"} <= drawn(job).keys()
+    assert [envelope["seq"] for envelope in written(job)] == list(range(1, job.last_seq + 1))
+    assert job.best_value > 0.5
+    assert any(artifact.kind == "checkpoint" for artifact in selectors.artifacts_of(job))
+    summary = selectors.job_summary(job, user)
+    assert (summary.progress, summary.epoch, summary.epochs) == (1.0, 2, 2)
+
+
+def test_a_killed_trainer_ends_with_the_curve_of_an_unkilled_one(user, digits):
+    unkilled = until_ended(train(user, digits, epochs=4))
+    killed = train(user, digits, epochs=4)
+    dispatch()
+    until(lambda: selectors.artifacts_of(killed), timeout_s=PATIENCE_S)
+    os.kill(Attempt.objects.get(job=killed).pid, signal.SIGKILL)
+    until_ended(killed)
+    assert killed.status == Status.SUCCEEDED, log_of(killed)
+    assert Attempt.objects.filter(job=killed).count() == 2
+    assert drawn(killed) == points(killed)
+    for name in ("train/loss", "train/top1", "val/loss", "val/top1", "lr"):
+        assert drawn(killed)[name] == drawn(unkilled)[name], name
+
+
+def test_a_learning_rate_that_is_too_high_fails_and_says_what_to_change(user, digits):
+    job = until_ended(train(user, digits, learning_rate=1e15))
+    assert (job.status, job.error_code) == (Status.FAILED, "loss.not_finite"), log_of(job)
+    assert job.error_hint
+
+
+def test_suspended_with_a_checkpoint_and_woken(user, digits):
+    job = train(user, digits, epochs=6)
+    dispatch()
+    until(lambda: Job.objects.get(pk=job.pk).done > 5, timeout_s=PATIENCE_S)
+    assert services.trainings_suspend(wait_s=60) == 0
+    job.refresh_from_db()
+    assert job.status == Status.PAUSED, log_of(job)
+    services.trainings_wake()
+    until_ended(job)
+    assert job.status == Status.SUCCEEDED, log_of(job)
+    assert Attempt.objects.get(job=job, n=2).from_step > 0
+    assert drawn(job) == points(job)
