@@ -16,7 +16,7 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -45,7 +45,7 @@ NOTE_FRAMES = """() => {
 
 def measure(*, n_points: int, hz: float, beside_training: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        command = os.pathsep.join([sys.executable, "-m", "benchmarks.scripted_engine"])
+        command = shlex.join([sys.executable, "-m", "benchmarks.scripted_engine"])
         scripted = {"ENGINE_COMMAND": command, "SCRIPTED_POINTS": str(n_points), "SCRIPTED_HZ": str(hz)}
         with Stack(Path(folder) / "data", **scripted) as stack:
             chromium = playwright.chromium.launch(executable_path=chromium_path(), args=CHROMIUM_FLAGS)
@@ -66,7 +66,7 @@ def measure(*, n_points: int, hz: float, beside_training: bool) -> dict[str, Any
 
 
 def _ended(stack: Stack, job_id: int) -> bool:
-    return stack.events(job_id)[-1]["event"]["kind"] == "run.ended"
+    return bool(stack.events(job_id)[-1]["event"]["kind"] == "run.ended")
 
 
 def _summary(events: list[dict[str, Any]], frames: list[list[float]], received: list[int]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from engine.stop import Stop
 from engine.store.reader import DatasetReader
 from engine.train import state
 from engine.train.guard import FiniteGuard
-from engine.train.loop import Batches, Position, Run, train
+from engine.train.loop import Batches, Position, train
 from engine.train.report import Report
 from engine.train.shelf import Shelf, Snapshot, find_checkpoints
 from engine.train.telemetry import Telemetry
@@ -184,8 +185,7 @@ def _train(folder: Path, model: str, n_pairs: int) -> list[float]:
         plan = make_plan(spec, reader.manifest)
         run, facts, _ = prepare(plan, find_checkpoints(context.job), reader, context)
     timed = TimedBatches(run.train, switch, context.stop, WARM_UP_BLOCKS + 2 * n_pairs)
-    assert run.val
-    run = _replaced(run, timed)
+    run = replace(run, train=timed, val=TimedValidation(run.val, timed) if run.val else None)
     shelf = SwitchedShelf(context.job, sink, kept={}, best=None, announced_best=None, checkpoint_every=0)
     shelf.switch = switch
     train(
@@ -205,13 +205,6 @@ def _train(folder: Path, model: str, n_pairs: int) -> list[float]:
         stop=context.stop,
     )
     return timed.blocks_s
-
-
-def _replaced(run: Run, timed: TimedBatches) -> Run:
-    from dataclasses import replace
-
-    assert run.val
-    return replace(run, train=timed, val=TimedValidation(run.val, timed))
 
 
 def _context(folder: Path) -> Context:

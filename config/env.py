@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +30,7 @@ class Environment:
     redis_url: str
     weights_dir: Path | None
     import_roots: list[Path]
+    engine_command: list[str]
     secret_key: str
     debug: bool
     allowed_hosts: list[str]
@@ -69,6 +72,7 @@ def _read(env: Env) -> Environment:
         redis_url=env.str("REDIS_URL", ""),
         weights_dir=_folder(weights_dir) if weights_dir else None,
         import_roots=[_folder(root) for root in import_roots],
+        engine_command=shlex.split(env.str("ENGINE_COMMAND", "")) or [sys.executable, "-m", "engine"],
         secret_key=env.str("SECRET_KEY", ""),
         debug=env.bool("DEBUG", False),
         allowed_hosts=env.list("ALLOWED_HOSTS", []),

@@ -16,6 +16,7 @@ ENV = read_environment()
 DATA_DIR = ENV.data_dir
 CACHE_DIR = ENV.cache_dir
 WEIGHTS_DIR = ENV.weights_dir
+ENGINE_COMMAND = ENV.engine_command
 IMPORT_ROOTS = ENV.import_roots
 try:
     SECRET_KEY = ENV.secret_key or kept_secret(Places(DATA_DIR).secret_key_path)

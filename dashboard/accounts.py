@@ -45,7 +45,8 @@ class Person:
 
 
 def setup_needed() -> bool:
-    return not User.objects.exists()
+    """Whether nobody administers this server yet; accounts that a management command made do not count."""
+    return not User.objects.filter(is_staff=True).exists()
 
 
 def setup_code_path() -> Path:
@@ -72,11 +73,11 @@ def setup_code() -> str:
 
 
 def administrator_create(code: str, name: str, password: str) -> User:
-    """The first account there is.
+    """The first administrator.
 
     Raises:
-        ActionRefused: There is an account already, or another request is making it.
-        RequestInvalid: The code is not the one in the file.
+        ActionRefused: There is one already, or another request is making one.
+        RequestInvalid: The code is not the one in the file, or an account has the name.
     """
     if not setup_needed():
         raise ActionRefused(
@@ -87,6 +88,8 @@ def administrator_create(code: str, name: str, password: str) -> User:
             "It stands beside the address where the server was started, and in the file setup-code of its data folder."
         )
         raise RequestInvalid("This is not the set-up code.", hint=hint, fields={"code": "This is not the set-up code."})
+    if User.objects.filter(username=name).exists():
+        raise _name_taken(name)
     try:
         # Whoever removes the file makes the account: of two requests at once, one.
         setup_code_path().unlink()
@@ -194,9 +197,13 @@ def link_use(token: str, *, name: str, password: str) -> User:
             with transaction.atomic():
                 user.save(update_fields=["username", "is_active", "password"])
         except IntegrityError:
-            taken = f"The name {name!r} is taken."
-            raise RequestInvalid(taken, hint="Choose another.", fields={"username": taken}) from None
+            raise _name_taken(name) from None
     return user
+
+
+def _name_taken(name: str) -> RequestInvalid:
+    words = f"The name {name!r} is taken."
+    return RequestInvalid(words, hint="Choose another.", fields={"username": words})
 
 
 def _state(user: User) -> str:

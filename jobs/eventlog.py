@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,34 +13,35 @@ from typing import BinaryIO
 from jobs.models import Job
 from jobs.storage import storage
 
-_SEQ = re.compile(rb'^\{"seq":\s*(\d+)')
+_SEQ = re.compile(rb'\{"seq":(\d+),[^\n]*\}\n\Z')
 _BACKWARD_BYTES = 64 * 1024
 _LINEAR_BYTES = 4096
 """Below this distance reading on is cheaper than another jump."""
 
 
-def seq_of(line: bytes) -> int:
+def seq_of(line: bytes) -> int | None:
+    """``seq`` of a whole line; None for half a line, or the zeros that a power cut leaves."""
     found = _SEQ.match(line)
-    return int(found[1]) if found else int(json.loads(line)["seq"])
+    return int(found[1]) if found else None
 
 
 def offset_after(file: BinaryIO, seq: int) -> int:
-    """Byte offset of the first whole line whose ``seq`` is greater; the end of the whole lines where there is none."""
+    """Byte offset of the first line whose ``seq`` is greater; the end of the readable lines where there is none."""
     low, high = 0, file.seek(0, 2)
     while high - low > _LINEAR_BYTES:
         middle = (low + high) // 2
         file.seek(middle)
-        middle += len(file.readline())
+        begin = middle + len(file.readline())
         line = file.readline()
-        if middle >= high or not line.endswith(b"\n"):
-            high = (low + high) // 2
-        elif seq_of(line) <= seq:
-            low = middle + len(line)
+        found = seq_of(line)
+        if begin >= high or found is None or found > seq:
+            high = middle
         else:
-            high = (low + high) // 2
+            low = begin + len(line)
     file.seek(low)
     for line in file:
-        if not line.endswith(b"\n") or seq_of(line) > seq:
+        found = seq_of(line)
+        if found is None or found > seq:
             break
         low += len(line)
     return low
@@ -73,8 +73,8 @@ def _last_readable(block: bytes, *, is_whole_file: bool) -> tuple[int, int] | No
     for n, line in enumerate(block.splitlines(keepends=True)):
         end += len(line)
         # Of a piece from the middle the first line may be half of one.
-        if line.endswith(b"\n") and (n or is_whole_file) and (seq := _SEQ.match(line)):
-            found = int(seq[1]), end
+        if (n or is_whole_file) and (seq := seq_of(line)) is not None:
+            found = seq, end
     return found
 
 
@@ -87,7 +87,8 @@ def lines_after(path: Path, after: int, *, until: int, limit: int) -> Iterator[b
     with file:
         file.seek(offset_after(file, after))
         for n, line in enumerate(file):
-            if n >= limit or not line.endswith(b"\n") or seq_of(line) > until:
+            seq = seq_of(line)
+            if n >= limit or seq is None or seq > until:
                 return
             yield line[:-1]
 

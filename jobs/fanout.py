@@ -60,7 +60,7 @@ class Live:
 Item: TypeAlias = Event | Changed | Live
 
 
-class SubscriptionOverflow(Exception):  # noqa: N818 - not an error of the reader: the client starts afresh
+class SubscriptionOverflow(Exception):
     """The subscriber was too slow; it must subscribe again and re-sync."""
 
 

@@ -1,4 +1,4 @@
-"""Removes what is due: trash after a week, old device samples, what a crash left beside a finished file."""
+"""Removes what is due: trash after a week, old device samples."""
 
 from __future__ import annotations
 

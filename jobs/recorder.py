@@ -34,11 +34,11 @@ from wire.events import (
 _NAN = float("nan")
 
 
-class StaleFence(Exception):  # noqa: N818 - says what it is
+class StaleFence(Exception):
     """A newer attempt owns the job; this one may not write any more."""
 
 
-class EventGap(Exception):  # noqa: N818 - says what it is
+class EventGap(Exception):
     """An event is missing between the cursor and what was delivered."""
 
 

@@ -6,14 +6,16 @@ Redis may be lost at any moment without losing a fact, so nothing here raises be
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import redis
 from django.conf import settings
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeout
 from redis.retry import Retry
 
 from wire.events import Envelope
@@ -27,7 +29,11 @@ KEPT_S = 24 * 3600
 PATIENCE_S = 0.3
 """How long a request may wait for a Redis that does not answer."""
 
+PAUSE_S = 1.0
+"""After a Redis that let somebody wait in vain, nobody waits for it again so soon."""
+
 log = logging.getLogger(__name__)
+Answer = TypeVar("Answer")
 
 
 def events_key(job_id: int) -> str:
@@ -50,13 +56,25 @@ def client() -> redis.Redis:
     return _client(settings.REDIS_URL)
 
 
-def reachable() -> bool:
-    if not settings.REDIS_URL:
-        return False
+_silent_until = 0.0
+
+
+def _ask(question: Callable[[redis.Redis], Answer]) -> Answer | None:
+    """The answer, or None where Redis is away."""
+    global _silent_until  # noqa: PLW0603 - one Redis, one memory of its silence
+    if not settings.REDIS_URL or time.monotonic() < _silent_until:
+        return None
     try:
-        return bool(client().ping())
-    except (RedisError, OSError):
-        return False
+        return question(client())
+    except RedisTimeout:
+        _silent_until = time.monotonic() + PAUSE_S
+    except (RedisError, OSError) as error:
+        log.debug("Redis is away: %s", error)
+    return None
+
+
+def reachable() -> bool:
+    return bool(_ask(lambda redis: redis.ping()))
 
 
 def publish(job_id: int, envelopes: Sequence[Envelope]) -> bool:
@@ -64,15 +82,17 @@ def publish(job_id: int, envelopes: Sequence[Envelope]) -> bool:
     if not envelopes:
         return True
     key = events_key(job_id)
-    pipe = client().pipeline(transaction=False)
-    for envelope in envelopes:
-        pipe.xadd(
-            key, {EVENT_FIELD: envelope.model_dump_json()}, id=f"{envelope.seq}-0", maxlen=KEPT_EVENTS, approximate=True
-        )
-    pipe.expire(key, KEPT_S)
-    try:
-        answers: list[Any] = pipe.execute(raise_on_error=False)
-    except (RedisError, OSError):
+
+    def append(redis: redis.Redis) -> list[Any]:
+        pipe = redis.pipeline(transaction=False)
+        for envelope in envelopes:
+            fields: dict[Any, Any] = {EVENT_FIELD: envelope.model_dump_json()}
+            pipe.xadd(key, fields, id=f"{envelope.seq}-0", maxlen=KEPT_EVENTS, approximate=True)
+        pipe.expire(key, KEPT_S)
+        return pipe.execute(raise_on_error=False)
+
+    answers = _ask(append)
+    if answers is None:
         return False
     return not any(isinstance(answer, Exception) and not _known_already(answer) for answer in answers)
 
@@ -83,18 +103,12 @@ def _known_already(answer: Exception) -> bool:
 
 def published_seq(job_id: int) -> int | None:
     """``seq`` of the newest event in the stream, 0 where it is empty, None where Redis is away."""
-    try:
-        entries: Any = client().xrevrange(events_key(job_id), count=1)
-    except (RedisError, OSError):
+    entries: Any = _ask(lambda redis: redis.xrevrange(events_key(job_id), count=1))
+    if entries is None:
         return None
     return int(entries[0][0].split(b"-")[0]) if entries else 0
 
 
 def publish_change(job_id: int) -> None:
     """Say that a job's row is not what it was."""
-    if not settings.REDIS_URL:
-        return
-    try:
-        client().xadd(CHANGES, {JOB_FIELD: str(job_id)}, maxlen=KEPT_CHANGES, approximate=True)
-    except (RedisError, OSError) as error:
-        log.debug("change of job %s not announced: %s", job_id, error)
+    _ask(lambda redis: redis.xadd(CHANGES, {JOB_FIELD: str(job_id)}, maxlen=KEPT_CHANGES, approximate=True))

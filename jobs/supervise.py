@@ -41,7 +41,7 @@ GRACE_S = 60.0
 log = logging.getLogger(__name__)
 
 
-class Superseded(Exception):  # noqa: N818 - says what it is
+class Superseded(Exception):
     """Another supervisor has taken this attempt over."""
 
 

@@ -13,7 +13,7 @@ from jobs.states import ALLOWED, Status
 from jobs.stream import publish_change
 
 
-class IllegalTransition(Exception):  # noqa: N818 - a fault of the caller, named like the rest of the tree
+class IllegalTransition(Exception):
     pass
 
 

@@ -7,10 +7,15 @@ import threading
 import time
 from pathlib import Path
 
+import hypothesis
 import psutil
 import pytest
 from django.conf import settings
 from django.db import connection
+
+# No test is judged by the clock.
+hypothesis.settings.register_profile("fovea", deadline=None)
+hypothesis.settings.load_profile("fovea")
 
 PASSWORD = "correct horse battery"  # noqa: S105
 

@@ -48,7 +48,7 @@ class WeightsCard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCard(Card):
-    """A network. Counts are those of ``n_classes=1000`` at ``default_px`` with three channels, pinned by the model kit."""
+    """A network. Counts are those of 1,000 classes at ``default_px`` with three channels, pinned by the model kit."""
 
     family: str
     year: int
@@ -74,7 +74,7 @@ class TaskCard(Card):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatCard(Card):
-    """A layout people bring images in. The implementation has ``detect(root) -> float`` and ``read(root) -> samples``."""
+    """A layout that people bring images in. The implementation is an ``engine.formats.DatasetFormat``."""
 
     task: str
 

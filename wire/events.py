@@ -114,14 +114,7 @@ class RunEnded(_Event):
 
 
 Event: TypeAlias = Annotated[
-    AttemptStarted
-    | Progress
-    | Scalars
-    | Notice
-    | ArtifactMade
-    | ArtifactDropped
-    | CheckpointBest
-    | RunEnded,
+    AttemptStarted | Progress | Scalars | Notice | ArtifactMade | ArtifactDropped | CheckpointBest | RunEnded,
     Field(discriminator="kind"),
 ]
 

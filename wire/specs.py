@@ -33,67 +33,122 @@ class TrainOptions(_Spec):
     epochs: int = Field(15, ge=1, le=10_000, title="Epochs", json_schema_extra=_ui("Training"))
     batch_size: int = Field(64, ge=1, le=8192, title="Batch size", json_schema_extra=_ui("Training", unit="images"))
     image_px: int = Field(
-        32, ge=8, le=1024, title="Image size", description="Height and width that the network sees.",
+        32,
+        ge=8,
+        le=1024,
+        title="Image size",
+        description="Height and width that the network sees.",
         json_schema_extra=_ui("Images", unit="px"),
     )
     resize: Resize = Field(
-        "squash", title="Resize mode", description="How a picture of another shape becomes square.",
-        json_schema_extra=_ui("Images", labels={
-            "squash": "Squash: ignore the aspect ratio",
-            "crop": "Crop: keep the ratio, cut the longer side",
-            "fill": "Fill: keep the ratio, pad the shorter side",
-            "half_crop": "Half crop, half fill",
-        }),
+        "squash",
+        title="Resize mode",
+        description="How a picture of another shape becomes square.",
+        json_schema_extra=_ui(
+            "Images",
+            labels={
+                "squash": "Squash: ignore the aspect ratio",
+                "crop": "Crop: keep the ratio, cut the longer side",
+                "fill": "Fill: keep the ratio, pad the shorter side",
+                "half_crop": "Half crop, half fill",
+            },
+        ),
     )
     colour: Colour = Field(
         "rgb", title="Colour", json_schema_extra=_ui("Images", labels={"rgb": "Colour (RGB)", "grey": "Greyscale"})
     )
     augmentation: Augmentation = Field(
-        "none", title="Augmentation", description="Random changes to each training image, anew in each epoch.",
-        json_schema_extra=_ui("Images", labels={
-            "none": "None",
-            "shift": "Shift: small moves, turns and scaling (digits, text)",
-            "flip": "Flip and shift (small photographs)",
-            "photo": "Photo: random crop, flip, colour",
-            "strong": "Strong: photo with turns and erased patches",
-        }),
+        "none",
+        title="Augmentation",
+        description="Random changes to each training image, anew in each epoch.",
+        json_schema_extra=_ui(
+            "Images",
+            labels={
+                "none": "None",
+                "shift": "Shift: small moves, turns and scaling (digits, text)",
+                "flip": "Flip and shift (small photographs)",
+                "photo": "Photo: random crop, flip, colour",
+                "strong": "Strong: photo with turns and erased patches",
+            },
+        ),
     )
     optimiser: Optimiser = Field(
-        "adamw", title="Optimiser", json_schema_extra=_ui("Optimisation", labels={
-            "sgd": "SGD with momentum", "nesterov": "SGD with Nesterov momentum", "adamw": "AdamW",
-        }),
+        "adamw",
+        title="Optimiser",
+        json_schema_extra=_ui(
+            "Optimisation",
+            labels={
+                "sgd": "SGD with momentum",
+                "nesterov": "SGD with Nesterov momentum",
+                "adamw": "AdamW",
+            },
+        ),
     )
     learning_rate: float = Field(
-        1e-3, gt=0, le=1e30, title="Learning rate", description="The highest value that the schedule reaches.",
+        1e-3,
+        gt=0,
+        le=1e30,
+        title="Learning rate",
+        description="The highest value that the schedule reaches.",
         json_schema_extra=_ui("Optimisation"),
     )
     momentum: float = Field(
-        0.9, ge=0, lt=1, title="Momentum", description="Used by SGD.",
+        0.9,
+        ge=0,
+        lt=1,
+        title="Momentum",
+        description="Used by SGD.",
         json_schema_extra=_ui("Optimisation", advanced=True),
     )
     weight_decay: float = Field(0.01, ge=0, le=10, title="Weight decay", json_schema_extra=_ui("Optimisation"))
     schedule: Schedule = Field(
-        "cosine", title="Schedule", json_schema_extra=_ui("Optimisation", labels={
-            "cosine": "Cosine with warm-up", "one_cycle": "One cycle", "step": "Step: a tenth at 50 % and 75 %",
-        }),
+        "cosine",
+        title="Schedule",
+        json_schema_extra=_ui(
+            "Optimisation",
+            labels={
+                "cosine": "Cosine with warm-up",
+                "one_cycle": "One cycle",
+                "step": "Step: a tenth at 50 % and 75 %",
+            },
+        ),
     )
     warmup_pct: float = Field(
-        5.0, ge=0, le=50, title="Warm-up", description="Share of all steps in which the learning rate rises.",
+        5.0,
+        ge=0,
+        le=50,
+        title="Warm-up",
+        description="Share of all steps in which the learning rate rises.",
         json_schema_extra=_ui("Optimisation", unit="% of steps", advanced=True),
     )
     precision: Precision = Field(
-        "auto", title="Precision", description="Auto is bf16 where the device has units for it, else fp32.",
-        json_schema_extra=_ui("Device", labels={
-            "auto": "Auto", "fp32": "fp32", "bf16": "bf16 (mixed)", "fp16": "fp16 (mixed, dynamic loss scaling)",
-        }),
+        "auto",
+        title="Precision",
+        description="Auto is bf16 where the device has units for it, else fp32.",
+        json_schema_extra=_ui(
+            "Device",
+            labels={
+                "auto": "Auto",
+                "fp32": "fp32",
+                "bf16": "bf16 (mixed)",
+                "fp16": "fp16 (mixed, dynamic loss scaling)",
+            },
+        ),
     )
     seed: int = Field(0, ge=0, le=2**31 - 1, title="Seed", json_schema_extra=_ui("Training"))
     log_every: int = Field(
-        0, ge=0, le=100_000, title="Log every", description="0 chooses about twenty points an epoch.",
+        0,
+        ge=0,
+        le=100_000,
+        title="Log every",
+        description="0 chooses about twenty points an epoch.",
         json_schema_extra=_ui("Training", unit="steps", advanced=True),
     )
     checkpoint_every: int = Field(
-        0, ge=0, le=10_000_000, title="Checkpoint every",
+        0,
+        ge=0,
+        le=10_000_000,
+        title="Checkpoint every",
         description="0 saves at the end of each epoch and, within long epochs, about once a minute.",
         json_schema_extra=_ui("Training", unit="steps", advanced=True),
     )
@@ -159,7 +214,11 @@ Source: TypeAlias = Annotated[FromSample | FromFolder, Field(discriminator="kind
 
 class ImportOptions(_Spec):
     val_pct: float = Field(
-        20.0, ge=0, le=90, title="Validation share", description="Taken from each class where no split is given.",
+        20.0,
+        ge=0,
+        le=90,
+        title="Validation share",
+        description="Taken from each class where no split is given.",
         json_schema_extra=_ui("Split", unit="%"),
     )
     test_pct: float = Field(0.0, ge=0, le=90, title="Test share", json_schema_extra=_ui("Split", unit="%"))

@@ -61,54 +61,54 @@ class PersonChange(Schema):
     administrator: bool | None = None
 
 
-@router.get("/me", response=answers(Person))
+@router.get("/me", response=answers(Person), summary="Who is calling")
 def me(request: SignedIn) -> Person:
     return accounts.person_of(request.user)
 
 
-@router.get("/tokens", response=answers(list[TokenOut]))
+@router.get("/tokens", response=answers(list[TokenOut]), summary="Own tokens")
 def tokens_list(request: SignedIn) -> list[ApiToken]:
     return list(request.user.tokens.order_by("-created_at", "-pk"))
 
 
-@router.post("/tokens", response=answers(TokenMade, status=201))
+@router.post("/tokens", response=answers(TokenMade, status=201), summary="Make a token")
 def token_make(request: SignedIn, wish: TokenWish) -> Status[TokenMade]:
     token, secret = token_create(request.user, wish.name, scope=wish.scope)
     token.refresh_from_db()
     return Status(201, TokenMade(**TokenOut.from_orm(token).dict(), secret=secret))
 
 
-@router.delete("/tokens/{int:token_id}", response=answers(None, status=204))
+@router.delete("/tokens/{int:token_id}", response=answers(None, status=204), summary="Revoke a token")
 def token_end(request: SignedIn, token_id: int) -> Status[None]:
     token_revoke(request.user, token_id)
     return Status(204, None)
 
 
-@router.get("/users", response=answers(list[Person]))
+@router.get("/users", response=answers(list[Person]), summary="Everybody")
 def users_list(request: SignedIn) -> list[Person]:
     return accounts.people_list(request.user)
 
 
-@router.post("/users", response=answers(LinkOut, status=201))
+@router.post("/users", response=answers(LinkOut, status=201), summary="Invite somebody")
 def user_invite(request: SignedIn, wish: InvitationWish) -> Status[LinkOut]:
     user = accounts.user_invite(request.user, wish.display_name)
     return Status(201, _link(request, user))
 
 
-@router.patch("/users/{int:user_id}", response=answers(Person))
+@router.patch("/users/{int:user_id}", response=answers(Person), summary="Change an account")
 def user_change(request: SignedIn, user_id: int, change: PersonChange) -> Person:
     by = request.user
     user = accounts.user_change(by, user_id, active=change.active, administrator=change.administrator)
     return accounts.person_of(user)
 
 
-@router.post("/users/{int:user_id}/link", response=answers(LinkOut))
+@router.post("/users/{int:user_id}/link", response=answers(LinkOut), summary="New link for an account")
 def user_link(request: SignedIn, user_id: int) -> LinkOut:
     """A new link for an invitation or a forgotten password."""
     return _link(request, accounts.link_renew(request.user, user_id))
 
 
-@router.delete("/users/{int:user_id}", response=answers(None, status=204))
+@router.delete("/users/{int:user_id}", response=answers(None, status=204), summary="Withdraw an invitation")
 def invitation_end(request: SignedIn, user_id: int) -> Status[None]:
     """Withdraw an open invitation. An account is never deleted, only deactivated."""
     accounts.invitation_withdraw(request.user, user_id)

@@ -62,16 +62,16 @@ class SampleOut(CardOut):
     tags: list[str]
 
 
-@router.get("/models", response=answers(list[ModelOut]))
+@router.get("/models", response=answers(list[ModelOut]), summary="Models")
 def models(request: SignedIn) -> list[ModelCard]:
     return list(model_cards().values())
 
 
-@router.get("/tasks", response=answers(list[TaskOut]))
+@router.get("/tasks", response=answers(list[TaskOut]), summary="Tasks")
 def tasks(request: SignedIn) -> list[TaskCard]:
     return list(task_cards().values())
 
 
-@router.get("/samples", response=answers(list[SampleOut]))
+@router.get("/samples", response=answers(list[SampleOut]), summary="Bundled samples")
 def samples(request: SignedIn) -> list[SampleCard]:
     return list(sample_cards().values())

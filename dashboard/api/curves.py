@@ -27,13 +27,13 @@ EVERY_POINT = 2**62
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
-@router.get("/{int:job_id}/events", response=answers(list[Envelope]))
+@router.get("/{int:job_id}/events", response=answers(list[Envelope]), summary="Events")
 def job_events(request: SignedIn, job_id: int, after: Count = 0, limit: Page = 1000) -> HttpResponse:
     """Events whose `seq` is greater than `after`, in order, as they were written; fewer than `limit` where they end."""
     return HttpResponse(events_after(job_for(request.user, job_id), after, limit), content_type=JSON)
 
 
-@router.get("/{int:job_id}/curves", response=answers(CurvesSnapshot))
+@router.get("/{int:job_id}/curves", response=answers(CurvesSnapshot), summary="Curves")
 def job_curves(request: SignedIn, job_id: int, max_points: Page = 1000, series: str = "") -> HttpResponse:
     """All curves up to `last_seq`, thinned so that every spike survives; `series` names some, with commas between."""
     job = job_for(request.user, job_id)
@@ -45,6 +45,7 @@ def job_curves(request: SignedIn, job_id: int, max_points: Page = 1000, series: 
     "/{int:job_id}/curves.csv",
     response=answers(None),
     openapi_extra={"responses": {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}}},
+    summary="Curves as CSV",
 )
 def job_curves_csv(request: SignedIn, job_id: int, series: str = "") -> StreamingHttpResponse:
     """Every point; a value that is not finite is an empty cell."""
@@ -57,7 +58,7 @@ def job_curves_csv(request: SignedIn, job_id: int, series: str = "") -> Streamin
     return response
 
 
-@router.get("/{int:job_id}/log", response=answers(LogChunk))
+@router.get("/{int:job_id}/log", response=answers(LogChunk), summary="Log")
 def job_log(
     request: SignedIn,
     job_id: int,

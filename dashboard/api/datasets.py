@@ -13,18 +13,18 @@ from wire.errors import NotFound
 router = Router()
 
 
-@router.get("", response=answers(list[JobSummary]))
+@router.get("", response=answers(list[JobSummary]), summary="Datasets")
 def datasets_list(request: SignedIn, status: str = "", q: str = "", sort: str = "-created") -> list[JobSummary]:
     """Datasets are known by the import that made them; one that succeeded carries `dataset_meta`."""
     return datasets_of(request.user, q=q, status=status, sort=sort)
 
 
-@router.post("", response=answers(JobSummary, status=201))
+@router.post("", response=answers(JobSummary, status=201), summary="Import a dataset")
 def dataset_import(request: SignedIn, wish: ImportRequest) -> Status[JobSummary]:
     return Status(201, job_summary(import_submit(request.user, wish), request.user))
 
 
-@router.get("/{int:job_id}", response=answers(JobSummary))
+@router.get("/{int:job_id}", response=answers(JobSummary), summary="One dataset")
 def dataset_get(request: SignedIn, job_id: int) -> JobSummary:
     job = job_for(request.user, job_id)
     if job.verb != "import":

@@ -10,7 +10,7 @@ from jobs.selectors import devices_list as devices_known
 router = Router()
 
 
-@router.get("", response=answers(list[DeviceInfo]))
+@router.get("", response=answers(list[DeviceInfo]), summary="Devices")
 def devices_list(request: SignedIn) -> list[DeviceInfo]:
     """Every GPU and processor slot with its use, and which run holds it."""
     return devices_known(request.user)

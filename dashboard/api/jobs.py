@@ -45,7 +45,7 @@ class Deleted(Schema):
     n_deleted: int
 
 
-@router.get("", response=answers(list[JobSummary]))
+@router.get("", response=answers(list[JobSummary]), summary="Runs and imports")
 def jobs_list(
     request: SignedIn,
     verb: Literal["", "train", "import"] = "",
@@ -58,18 +58,18 @@ def jobs_list(
     return jobs_of(request.user, verb=verb, q=q, status=status, sort=sort, limit=limit)
 
 
-@router.post("/delete", response=answers(Deleted))
+@router.post("/delete", response=answers(Deleted), summary="Delete several")
 def jobs_remove(request: SignedIn, chosen: JobIds) -> Deleted:
     """All of them or none: refused, with names, while one still runs or something depends on it."""
     return Deleted(n_deleted=jobs_delete(request.user, chosen.ids))
 
 
-@router.get("/{int:job_id}", response=answers(JobSummary))
+@router.get("/{int:job_id}", response=answers(JobSummary), summary="One run or import")
 def job_get(request: SignedIn, job_id: int) -> JobSummary:
     return job_summary(job_for(request.user, job_id), request.user)
 
 
-@router.patch("/{int:job_id}", response=answers(JobSummary))
+@router.patch("/{int:job_id}", response=answers(JobSummary), summary="Change title or notes")
 def job_change(request: SignedIn, job_id: int, change: JobChange) -> JobSummary:
     job = job_for(request.user, job_id, change=True)
     with transaction.atomic():
@@ -80,40 +80,40 @@ def job_change(request: SignedIn, job_id: int, change: JobChange) -> JobSummary:
     return job_summary(job, request.user)
 
 
-@router.delete("/{int:job_id}", response=answers(None, status=204))
+@router.delete("/{int:job_id}", response=answers(None, status=204), summary="Delete one")
 def job_remove(request: SignedIn, job_id: int) -> Status[None]:
     jobs_delete(request.user, [job_id])
     return Status(204, None)
 
 
-@router.post("/{int:job_id}/cancel", response=answers(JobSummary))
+@router.post("/{int:job_id}/cancel", response=answers(JobSummary), summary="Cancel")
 def job_end(request: SignedIn, job_id: int) -> JobSummary:
     """A run finishes its step, saves and says so; what only waits ends at once."""
     return job_summary(job_cancel(request.user, job_id), request.user)
 
 
-@router.get("/{int:job_id}/timeline", response=answers(list[TimelineEntry]))
+@router.get("/{int:job_id}/timeline", response=answers(list[TimelineEntry]), summary="Status changes")
 def job_timeline(request: SignedIn, job_id: int) -> list[TimelineEntry]:
     return timeline_of(job_for(request.user, job_id))
 
 
-@router.get("/{int:job_id}/notices", response=answers(list[NoticeInfo]))
+@router.get("/{int:job_id}/notices", response=answers(list[NoticeInfo]), summary="Notices and warnings")
 def job_notices(request: SignedIn, job_id: int) -> list[NoticeInfo]:
     return notices_of(job_for(request.user, job_id))
 
 
-@router.get("/{int:job_id}/artifacts", response=answers(list[ArtifactInfo]))
+@router.get("/{int:job_id}/artifacts", response=answers(list[ArtifactInfo]), summary="Datasets and checkpoints it made")
 def job_artifacts(request: SignedIn, job_id: int) -> list[ArtifactInfo]:
     return artifacts_of(job_for(request.user, job_id))
 
 
-@router.get("/{int:job_id}/spec", response=answers(dict[str, Any]))
+@router.get("/{int:job_id}/spec", response=answers(dict[str, Any]), summary="What the engine was given")
 def job_spec(request: SignedIn, job_id: int) -> Any:
     """The content of `spec.json`, which `python -m engine` reads."""
     return job_for(request.user, job_id).spec
 
 
-@router.get("/{int:job_id}/request", response=answers(TrainingRequest))
+@router.get("/{int:job_id}/request", response=answers(TrainingRequest), summary="What to send to train again")
 def job_request(request: SignedIn, job_id: int) -> TrainingRequest:
     """What to send to `/trainings` to train again, after changes."""
     return training_request_of(job_for(request.user, job_id))

@@ -15,8 +15,8 @@ from dashboard.errors import NotPermitted, NotSignedIn, Refusal, RequestInvalid,
 from wire.errors import FoveaError, NotFound
 
 DESCRIPTION = """
-Everything that the pages do. Sign in with `Authorization: Bearer TOKEN` (made at `/settings/tokens/`), or use the session
-of a page with its CSRF token. A change asks for a token that may write.
+Everything that the pages do. Sign in with `Authorization: Bearer TOKEN` (made at `/settings/tokens/`), or use the
+session of a page with its CSRF token. A change asks for a token that may write.
 
 Every error is `{"error": {"code", "message", "hint", "fields"}}`; `hint` says what to do next.
 """

@@ -23,12 +23,12 @@ class TrainingDefaults(Schema):
     """Option -> why it has this value."""
 
 
-@router.post("", response=answers(JobSummary, status=201))
+@router.post("", response=answers(JobSummary, status=201), summary="Train")
 def training_start(request: SignedIn, wish: TrainingRequest) -> Status[JobSummary]:
     return Status(201, job_summary(training_submit(request.user, wish), request.user))
 
 
-@router.get("/defaults", response=answers(TrainingDefaults))
+@router.get("/defaults", response=answers(TrainingDefaults), summary="Defaults for a dataset")
 def training_defaults(
     request: SignedIn, dataset: int, model: str = "", start: Start = "scratch", optimiser: Optimiser | None = None
 ) -> TrainingDefaults:

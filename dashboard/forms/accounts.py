@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.contrib.auth.forms import AuthenticationForm, PasswordChangeForm
+from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.contrib.auth.validators import UnicodeUsernameValidator
@@ -32,6 +32,10 @@ class SignInForm(Labelled, AuthenticationForm):
         "invalid_login": "This name and password do not go together, or the account is deactivated.",
     }
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["username"].label = "Name"
+
 
 def _name_field() -> forms.CharField:
     return forms.CharField(
@@ -43,16 +47,20 @@ def _name_field() -> forms.CharField:
     )
 
 
-def _new_password_field(label: str, help_text: str = "") -> forms.CharField:
-    widget = forms.PasswordInput(attrs={"autocomplete": "new-password"})
+def _password_field(label: str, *, autocomplete: str = "new-password", help_text: str = "") -> forms.CharField:
+    widget = forms.PasswordInput(attrs={"autocomplete": autocomplete})
     return forms.CharField(label=label, strip=False, help_text=help_text, widget=widget)
 
 
 class PasswordForm(Labelled):
     """A new password, twice."""
 
-    password = _new_password_field("Password", "At least 10 characters, none of the passwords that everybody uses.")
-    again = _new_password_field("The same again")
+    password = _password_field("Password", help_text="At least 10 characters, none of the passwords everybody uses.")
+    again = _password_field("The same again")
+
+    def for_user(self) -> User:
+        """Whom the password must not resemble."""
+        return User(username=self.cleaned_data.get("username", ""))
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
@@ -61,7 +69,7 @@ class PasswordForm(Labelled):
             self.add_error("again", "The two passwords differ.")
         if password:
             try:
-                validate_password(password, User(username=cleaned.get("username", "")))
+                validate_password(password, self.for_user())
             except forms.ValidationError as error:
                 self.add_error("password", error)
         return cleaned
@@ -84,8 +92,23 @@ class SetupForm(InvitationForm):
     field_order = ["code", "username", "password", "again"]
 
 
-class OwnPasswordForm(Labelled, PasswordChangeForm):
-    field_order = ["old_password", "new_password1", "new_password2"]
+class OwnPasswordForm(PasswordForm):
+    old = _password_field("Present password", autocomplete="current-password")
+    field_order = ["old", "password", "again"]
+
+    def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
+        self._user = user
+        super().__init__(*args, **kwargs)
+        self.fields["password"].label = "New password"
+
+    def for_user(self) -> User:
+        return self._user
+
+    def clean_old(self) -> str:
+        old: str = self.cleaned_data["old"]
+        if not self._user.check_password(old):
+            raise forms.ValidationError("This is not your present password.")
+        return old
 
 
 class ProfileForm(Labelled):

@@ -132,7 +132,8 @@ def account(request: SignedIn) -> HttpResponse:
         response.set_cookie("theme", profile.cleaned_data["theme"], max_age=YEAR_S, samesite="Lax")
         return response
     if sent == "password" and password.is_valid():
-        password.save()
+        user.set_password(password.cleaned_data["password"])
+        user.save(update_fields=["password"])
         update_session_auth_hash(request, user)
         messages.success(request, "The password is changed. Other browsers are signed out.")
         return redirect("account")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -50,21 +50,33 @@ class Snapshot:
     step: int
     payload: Payload
     meta: dict[str, Any]
+    waits_for_validation: bool = False
+    """Taken after the last step of an epoch by a stop; the state after the validation of the same step is another."""
+
+    @property
+    def name(self) -> str:
+        return f"{artifact_name(self.step)}{'-unvalidated' if self.waits_for_validation else ''}"
 
     def detached(self) -> Snapshot:
         """A copy that later steps do not change, in the machine's memory."""
-        return Snapshot(self.step, _cloned(self.payload), self.meta)
+        return replace(self, payload=_cloned(self.payload))
 
 
 def artifact_name(step: int) -> str:
+    """Of the checkpoint that a best may be."""
     return f"step-{step}"
+
+
+def _age(made: ArtifactMade) -> tuple[int, int]:
+    """Orders checkpoints of one job, the newest last."""
+    return int(made.meta["step"]), int(made.meta["epochs_done"])
 
 
 class Shelf:
     """Writes, announces and retires the checkpoints of one job.
 
     Args:
-        kept: what earlier attempts left, by step.
+        kept: what earlier attempts left, by name.
         best: the best so far, as the checkpoint that the run continues from has it.
         announced_best: the last that ``checkpoint.best`` named.
     """
@@ -74,7 +86,7 @@ class Shelf:
         job: JobDir,
         sink: Sink,
         *,
-        kept: dict[int, ArtifactMade],
+        kept: dict[str, ArtifactMade],
         best: Best | None,
         announced_best: CheckpointBest | None,
         checkpoint_every: int,
@@ -83,7 +95,9 @@ class Shelf:
         self._job = job
         self._sink = sink
         self._kept = dict(kept)
-        self.best = best if best and best.step in kept else None  # a best whose file is lost must be found anew
+        self.best = (
+            best if best and artifact_name(best.step) in kept else None
+        )  # a best whose file is lost must be found anew
         self._announced_best = announced_best
         self._checkpoint_every = checkpoint_every
         self._clock = clock
@@ -106,7 +120,7 @@ class Shelf:
         if self._pending:
             self._write(self._pending)
             self._pending = None
-        if snapshot.step not in self._kept:
+        if snapshot.name not in self._kept:
             self._write(snapshot)
 
     def epoch_end(self, snapshot: Snapshot, *, is_last: bool) -> None:
@@ -127,21 +141,20 @@ class Shelf:
 
     def _write(self, snapshot: Snapshot) -> None:
         began_at = self._clock()
-        name = artifact_name(snapshot.step)
-        path = self._job.checkpoints_dir / f"{name}.pt"
+        path = self._job.checkpoints_dir / f"{snapshot.name}.pt"
         # Never a checkpoint ahead of its events: what a resumed run will not repeat must be durable before it.
         self._sink.sync()
         written = write_durable(snapshot.payload, path, scratch_dir=self._job.scratch_dir)
         made = ArtifactMade(
             artifact="checkpoint",
-            name=name,
+            name=snapshot.name,
             path=str(path.relative_to(self._job.path)),
             sha256=written.sha256,
             bytes=written.bytes,
             meta=snapshot.meta,
         )
         self._sink.emit(made)
-        self._kept[snapshot.step] = made
+        self._kept[made.name] = made
         self._announce_best()
         self._retire()
         self._saved_at = self._clock()
@@ -149,7 +162,7 @@ class Shelf:
 
     def _announce_best(self) -> None:
         best = self.best
-        if best is None or best.step not in self._kept:
+        if best is None or artifact_name(best.step) not in self._kept:
             return
         event = CheckpointBest(step=best.step, series=best.series, value=best.value, artifact=artifact_name(best.step))
         if event != self._announced_best:
@@ -158,14 +171,18 @@ class Shelf:
 
     def _retire(self) -> None:
         """Keep the best and the newest; an older one goes only now that its successor is durable and announced."""
-        newest = sorted(self._kept)[-_N_NEWEST:]
-        spared = {*newest, *([self.best.step] if self.best else [])}
-        # While a new best waits in memory, the one that was announced last is still the best there is on disk.
-        spared |= {self._announced_best.step} if self._announced_best else set()
-        for step in sorted(self._kept.keys() - spared):
-            made = self._kept.pop(step)
-            self._sink.emit(ArtifactDropped(name=made.name, reason="A newer checkpoint took its place."))
-            self._job.resolve(made.path).unlink(missing_ok=True)
+        by_age = sorted(self._kept.values(), key=_age)
+        spared = {made.name for made in by_age[-_N_NEWEST:]}
+        if self.best:
+            spared.add(artifact_name(self.best.step))
+        if self._announced_best:
+            # While a new best waits in memory, the one that was announced last is still the best there is on disk.
+            spared.add(self._announced_best.artifact)
+        for made in by_age:
+            if made.name not in spared:
+                del self._kept[made.name]
+                self._sink.emit(ArtifactDropped(name=made.name, reason="A newer checkpoint took its place."))
+                self._job.resolve(made.path).unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +190,7 @@ class Found:
     """What earlier attempts left to continue from."""
 
     payload: Payload | None
-    kept: dict[int, ArtifactMade]
+    kept: dict[str, ArtifactMade]
     announced_best: CheckpointBest | None
     events: tuple[Notice | ArtifactDropped, ...]
     """What to tell about checkpoints that could not be used."""
@@ -184,8 +201,7 @@ def find_checkpoints(job: JobDir) -> Found:
     kept, announced_best = _announced(job.events_path)
     told: list[Notice | ArtifactDropped] = []
     payload: Payload | None = None
-    for step in sorted(kept, reverse=True):
-        made = kept[step]
+    for made in sorted(kept.values(), key=_age, reverse=True):
         try:
             payload = read_checkpoint(job.resolve(made.path), sha256=made.sha256)
             break
@@ -194,12 +210,12 @@ def find_checkpoints(job: JobDir) -> Found:
             told.append(Notice(level="warning", code=error.code, text=text))
             told.append(ArtifactDropped(name=made.name, reason="It could not be read."))
             job.resolve(made.path).unlink(missing_ok=True)
-            del kept[step]
+            del kept[made.name]
     _remove_strays(job, kept)
     return Found(payload, kept, announced_best, tuple(told))
 
 
-def _announced(events_path: Path) -> tuple[dict[int, ArtifactMade], CheckpointBest | None]:
+def _announced(events_path: Path) -> tuple[dict[str, ArtifactMade], CheckpointBest | None]:
     kept: dict[str, ArtifactMade] = {}
     best: CheckpointBest | None = None
     with events_path.open("rb") as lines:
@@ -216,10 +232,10 @@ def _announced(events_path: Path) -> tuple[dict[int, ArtifactMade], CheckpointBe
                     best = CheckpointBest.model_validate(event)
                 case _:
                     pass
-    return {int(made.meta["step"]): made for made in kept.values()}, best
+    return kept, best
 
 
-def _remove_strays(job: JobDir, kept: dict[int, ArtifactMade]) -> None:
+def _remove_strays(job: JobDir, kept: dict[str, ArtifactMade]) -> None:
     """Files that a killed attempt wrote and could not announce, or dropped and could not remove."""
     known = {job.resolve(made.path) for made in kept.values()}
     if job.checkpoints_dir.is_dir():

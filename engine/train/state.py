@@ -84,6 +84,7 @@ def take(run: Run, at: Position, best: Best | None, facts: Facts, metrics: dict[
     meta = {
         "step": at.step,
         "epoch": round(at.step / run.train.n_batches, 3),
+        "epochs_done": at.epochs_done,
         # JSON knows no NaN; the curve has it.
         "metrics": {name: value if math.isfinite(value) else None for name, value in metrics.items()},
         "classes": list(facts.classes[:_CLASSES_IN_META]),
@@ -92,7 +93,8 @@ def take(run: Run, at: Position, best: Best | None, facts: Facts, metrics: dict[
         "precision": facts.precision,
         **facts.use(),
     }
-    return Snapshot(at.step, payload, meta)
+    is_behind = at.step == (at.epochs_done + 1) * run.train.n_batches
+    return Snapshot(at.step, payload, meta, waits_for_validation=is_behind)
 
 
 def check_continues(payload: Payload, facts: Facts) -> None:

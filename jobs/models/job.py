@@ -65,7 +65,7 @@ class Attempt(models.Model):
     boot_id = models.CharField(max_length=64, blank=True, default="")
     supervisor_pid = models.PositiveIntegerField(null=True)
     supervisor_started = models.BigIntegerField(null=True)
-    """Field 22 of /proc/<pid>/stat, in clock ticks since boot: with ``boot_id`` and pid it names one process for ever."""
+    """Field 22 of /proc/<pid>/stat, in clock ticks since boot: with ``boot_id`` and pid it names one process."""
     pid = models.PositiveIntegerField(null=True)
     pid_started = models.BigIntegerField(null=True)
     from_step = models.PositiveBigIntegerField(default=0)

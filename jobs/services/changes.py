@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -95,7 +96,7 @@ def jobs_delete(user: User, ids: Iterable[int]) -> int:
     Job.objects.filter(pk__in=wanted).update(trashed_at=timezone.now())
     for job_id in wanted:
         transitions.announce(job_id)
-        transaction.on_commit(lambda job_id=job_id: move_to_trash(job_id))  # type: ignore[misc]
+        transaction.on_commit(partial(move_to_trash, job_id))
     return len(wanted)
 
 

@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 def fill_up_events(folder: JobDir, *, recorded_seq: int) -> int:
-    """Stand-ins for the lines between the end of the file and the cursor, before a new attempt writes on from there.
+    """Stand-ins for the lines between the end of the file and the cursor, before a new attempt writes on.
 
     Without them the next attempt would use the numbers again, and what it says would be taken for known. Gives how many.
     """

@@ -32,12 +32,14 @@ def start_training(page: Page, **fields: str) -> int:
     page.get_by_role("link", name="Choose the settings").click()
     model = fields.pop("model", None)
     if model:
-        page.locator(f"#model-{model}").check(force=True)
+        with page.expect_response("**/runs/new/form"):
+            page.locator(f"#model-{model}").check(force=True)
+        expect(page.locator("[name=options-epochs]")).to_be_visible()
     for details in page.locator("form details:not([open]) > summary").all():
         if details.is_visible():
             details.click()
     for name, value in fields.items():
-        page.locator(f"form [name={name}]").fill(value)
+        page.locator(f"[name=options-{name}]").fill(value)
     page.get_by_role("button", name="Start training").click()
     page.wait_for_url(re.compile(r"/runs/\d+/"))
     found = re.search(r"/runs/(\d+)/", page.url)

@@ -1,8 +1,8 @@
 """The real web server over runs that a test writes line by line: no Redis, no agent, no trainer.
 
-``python -m tests.browser.scripted_server`` with DATA_DIR and PORT; each line of JSON on stdin is a wish, answered by a
-line on stdout: ``{"do": "run"}`` makes a run and says its id, ``train`` lets it go from one step to another, ``status``
-moves its row. What is written goes through the recorder and into the file, as a supervisor does it.
+Started by ``manage.py shell -c`` with DATA_DIR and PORT. Each line of JSON on stdin is a wish, answered by a line on
+stdout: ``{"do": "run"}`` makes a run and says its id, ``train`` lets it go from one step to another, ``status`` moves
+its row. What is written goes through the recorder and into the file, as a supervisor does it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,6 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
-
-import django
-
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-django.setup()
 
 from django.contrib.auth.models import User
 from django.core.management import call_command
@@ -41,7 +36,7 @@ TITLE = "<b>digits</b> & <a href='x'>more</a>"
 
 def make_run(owner: User) -> int:
     """Running, resumed once, with a gap and a best checkpoint."""
-    job = training_job(owner, import_job(owner), title=TITLE)
+    job: Job = training_job(owner, import_job(owner), title=TITLE)
     series = (SeriesInfo(name="val/top1", unit="%"), SeriesInfo(name="train/top1", unit="%"))
     lengths = {"total_steps": 1000, "steps_per_epoch": STEPS_PER_EPOCH}
     say(job.pk, AttemptStarted(n=1, series=series, **lengths))
@@ -84,14 +79,15 @@ def _step(step: int) -> Iterator[Event]:
 
 
 def obey(owner: User, wish: dict[str, Any]) -> Any:
-    match wish:
-        case {"do": "run"}:
+    match wish["do"]:
+        case "run":
             return make_run(owner)
-        case {"do": "train", "job": job_id, "first": first, "last": last}:
-            return train(job_id, first, last)
-        case {"do": "status", "job": job_id, "status": status}:
-            return Job.objects.filter(pk=job_id).update(status=status)
-    raise ValueError(f"no such wish: {wish}")
+        case "train":
+            return train(wish["job"], wish["first"], wish["last"])
+        case "status":
+            return Job.objects.filter(pk=wish["job"]).update(status=wish["status"])
+        case other:
+            raise ValueError(f"no such wish: {other}")
 
 
 def serve() -> None:
@@ -109,10 +105,11 @@ def main() -> None:
     client = Client()
     client.force_login(owner)
     threading.Thread(target=serve, daemon=True).start()
-    print(json.dumps(client.cookies["sessionid"].value), flush=True)
+    answer(client.cookies["sessionid"].value)
     for line in sys.stdin:
-        print(json.dumps(obey(owner, json.loads(line))), flush=True)
+        answer(obey(owner, json.loads(line)))
 
 
-if __name__ == "__main__":
-    main()
+def answer(value: Any) -> None:
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()

@@ -143,7 +143,7 @@ class Stack:
 
     def events(self, job_id: int) -> list[dict[str, Any]]:
         path = self.data_dir / "jobs" / str(job_id) / "events.jsonl"
-        return [json.loads(line) for line in path.read_bytes().splitlines()]
+        return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []
 
     def _answered(self) -> bool:
         assert self._process

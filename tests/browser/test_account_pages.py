@@ -73,7 +73,7 @@ def _own(url, web):
 
 def sign_in(page):
     page.goto("/login/")
-    page.get_by_label("Username").fill("ada")
+    page.get_by_label("Name").fill("ada")
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url("**/")

@@ -119,10 +119,9 @@ def _status(stack: Stack, job_id: int) -> str:
 
 
 def _wait_for_steps(stack: Stack, job_id: int, n_steps: int) -> None:
-    path = stack.data_dir / "jobs" / str(job_id) / "events.jsonl"
     wait_for(
         f"{n_steps} steps",
-        lambda: path.exists() and any(step >= n_steps for step, _ in truth(stack.events(job_id), "train/loss")),
+        lambda: any(step >= n_steps for step, _ in truth(stack.events(job_id), "train/loss")),
     )
 
 

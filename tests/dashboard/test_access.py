@@ -66,7 +66,7 @@ def test_there_is_something_to_walk():
 
 
 @pytest.mark.parametrize("route", sorted(set(page_routes())))
-def test_a_page_sends_an_anonymous_visitor_to_sign_in(client, user, route):
+def test_a_page_sends_an_anonymous_visitor_to_sign_in(client, admin_user, route):
     path = filled(route)
     answers = [client.get(path), client.post(path)]
     if route in PUBLIC:

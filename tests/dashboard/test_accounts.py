@@ -32,7 +32,7 @@ def _attempts_are_forgotten():
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("path", ["/", "/runs/new", "/settings/tokens/", "/login/"])
-def test_every_page_leads_to_the_set_up_while_there_is_no_account(client, path):
+def test_every_page_leads_to_the_set_up_while_there_is_no_administrator(client, path):
     assert client.get(path).headers["Location"] == "/setup/"
 
 
@@ -68,6 +68,15 @@ def test_the_set_up_happens_once(client):
     with pytest.raises(ActionRefused):
         accounts.administrator_create(code, "second", PASSWORD)
     assert User.objects.count() == 1
+
+
+def test_an_account_of_a_command_does_not_stand_in_for_the_administrator(client, user):
+    assert client.get("/").headers["Location"] == "/setup/"
+    code = accounts.setup_code()
+    taken = client.post("/setup/", CHOSEN | {"code": code, "username": "ada"})
+    assert 'id="id_username-error"' in taken.content.decode()
+    assert client.post("/setup/", CHOSEN | {"code": code}).headers["Location"] == "/"
+    assert [person.name for person in accounts.people_list(User.objects.get(username="edith"))] == ["ada", "edith"]
 
 
 @pytest.mark.django_db
@@ -108,7 +117,7 @@ def test_a_limit_counts_by_key_forgets_with_time_and_on_success():
     limit.attempt("ada", "::1")
 
 
-def test_signing_in_leads_to_where_one_wanted_to_go(client, user):
+def test_signing_in_leads_to_where_one_wanted_to_go(client, user, admin_user):
     answer = client.post("/login/", {"username": "ada", "password": PASSWORD, "next": "/settings/tokens/"})
     assert answer.headers["Location"] == "/settings/tokens/"
     cookie = answer.cookies["sessionid"]
@@ -116,12 +125,12 @@ def test_signing_in_leads_to_where_one_wanted_to_go(client, user):
     assert cookie["samesite"] == "Lax"
 
 
-def test_signing_in_leads_to_no_other_site(client, user):
+def test_signing_in_leads_to_no_other_site(client, user, admin_user):
     answer = client.post("/login/", {"username": "ada", "password": PASSWORD, "next": "https://elsewhere.example/"})
     assert answer.headers["Location"] == "/"
 
 
-def test_a_wrong_password_is_refused_in_words_and_then_for_a_while(client, user, other_user):
+def test_a_wrong_password_is_refused_in_words_and_then_for_a_while(client, user, other_user, admin_user):
     for _ in range(10):
         assert "do not go together" in client.post("/login/", {"username": "ada", "password": "no"}).content.decode()
     assert client.post("/login/", {"username": "ADA", "password": PASSWORD}).status_code == 429
@@ -305,11 +314,11 @@ def test_the_own_name_and_theme(api, user):
 
 
 def test_the_own_password_needs_the_old_one_and_keeps_this_session(api, user):
-    new = {"form": "password", "new_password1": "a brand new phrase", "new_password2": "a brand new phrase"}
-    assert api.post("/settings/account/", new | {"old_password": "wrong"}).status_code == 422
+    new = {"form": "password", "password": "a brand new phrase", "again": "a brand new phrase"}
+    assert api.post("/settings/account/", new | {"old": "wrong"}).status_code == 422
     elsewhere = Client()
     elsewhere.force_login(user)
-    assert api.post("/settings/account/", new | {"old_password": PASSWORD}).status_code == 302
+    assert api.post("/settings/account/", new | {"old": PASSWORD}).status_code == 302
     assert api.get("/api/v1/me").status_code == 200
     assert elsewhere.get("/api/v1/me").status_code == 401
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def ada(django_user_model):
-    return django_user_model.objects.create_user("ada", password="x")
+    return django_user_model.objects.create_user("ada")
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def test_only_who_may_change_a_run_is_offered_to(client, django_user_model, get,
     html = text_of(get("run", run.pk))
     assert "data-cancel" in html
     assert "data-rename" in html
-    client.force_login(django_user_model.objects.create_user("grace", password="x"))
+    client.force_login(django_user_model.objects.create_user("grace"))
     html = text_of(client.get(reverse("run", args=[run.pk])))
     assert "data-cancel" not in html
     assert "data-rename" not in html

@@ -38,7 +38,7 @@ def written(job):
     return [json.loads(line) for line in storage().job(job.pk).events_path.read_text().splitlines()]
 
 
-def points(job, *, attempts=1):
+def points(job):
     """What events.jsonl says of each series, without the points that a later attempt did again."""
     curves: dict[str, dict[int, float | None]] = {}
     for envelope in written(job):

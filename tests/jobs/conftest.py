@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -60,15 +61,15 @@ class Bench:
         until(lambda: Job.objects.filter(pk=job.pk, done__gte=step).exists())
 
     def kill_supervisor(self, job: Job) -> None:
-        until(lambda: self.attempt(job).supervisor_pid)
-        pid = self.attempt(job).supervisor_pid
+        pid = until(lambda: self.attempt(job).supervisor_pid)
         os.kill(pid, signal.SIGKILL)
         until(lambda: not launch.is_supervised(self.attempt(job)))
 
     def kill_engine(self, job: Job) -> None:
-        os.kill(self.attempt(job).pid, signal.SIGKILL)
+        pid = until(lambda: self.attempt(job).pid)
+        os.kill(pid, signal.SIGKILL)
 
-    def events(self, job: Job) -> list[dict]:
+    def events(self, job: Job) -> list[dict[str, Any]]:
         return [json.loads(line) for line in storage().job(job.pk).events_path.read_text().splitlines()]
 
     def supervisor_output(self, job: Job) -> str:
@@ -83,7 +84,9 @@ def bench(transactional_db, redis_server, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(settings.BASE_DIR))
     yield Bench()
     marker = f"{settings.DATA_DIR}/jobs/"
-    mine = [one for one in psutil.process_iter(["cmdline"]) if any(marker in part for part in one.info["cmdline"] or ())]
+    mine = [
+        one for one in psutil.process_iter(["cmdline"]) if any(marker in part for part in one.info["cmdline"] or ())
+    ]
     for process in [*mine, *psutil.Process().children()]:
         if "redis" not in process.name():
             process.kill()

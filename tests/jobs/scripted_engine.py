@@ -50,7 +50,7 @@ class Trainer:
         return self.job.checkpoints_dir / "latest.json"
 
     def run(self) -> ExitReport:
-        print(f"attempt {self.n} begins", flush=True)
+        print(f"attempt {self.n} begins", flush=True)  # noqa: T201 - this is the log
         steps = self.script.get("steps", 20)
         first = json.loads(self.checkpoint_path.read_text())["step"] if self.checkpoint_path.exists() else 0
         self.sink.emit(

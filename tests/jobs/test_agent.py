@@ -44,14 +44,14 @@ class Nvml:
         pass
 
     NVML_TEMPERATURE_GPU = 0
-    nvmlDeviceGetCount = staticmethod(lambda: 3)  # noqa: N815
-    nvmlSystemGetDriverVersion = staticmethod(lambda: "999.1")  # noqa: N815
-    nvmlDeviceGetHandleByIndex = staticmethod(lambda index: index)  # noqa: N815
-    nvmlDeviceGetMemoryInfo = staticmethod(lambda _: SimpleNamespace(total=80, used=9))  # noqa: N815
-    nvmlDeviceGetUUID = staticmethod(lambda handle: f"GPU-{handle}".encode())  # noqa: N815
-    nvmlDeviceGetName = staticmethod(lambda _: "NVIDIA Test")  # noqa: N815
-    nvmlDeviceGetUtilizationRates = staticmethod(lambda _: SimpleNamespace(gpu=37))  # noqa: N815
-    nvmlDeviceGetTemperature = staticmethod(lambda *_: 61)  # noqa: N815
+    nvmlDeviceGetCount = staticmethod(lambda: 3)
+    nvmlSystemGetDriverVersion = staticmethod(lambda: "999.1")
+    nvmlDeviceGetHandleByIndex = staticmethod(lambda index: index)
+    nvmlDeviceGetMemoryInfo = staticmethod(lambda _: SimpleNamespace(total=80, used=9))
+    nvmlDeviceGetUUID = staticmethod(lambda handle: f"GPU-{handle}".encode())
+    nvmlDeviceGetName = staticmethod(lambda _: "NVIDIA Test")
+    nvmlDeviceGetUtilizationRates = staticmethod(lambda _: SimpleNamespace(gpu=37))
+    nvmlDeviceGetTemperature = staticmethod(lambda *_: 61)
 
     def nvmlDeviceGetCudaComputeCapability(self, handle):  # noqa: N802
         if handle == 2:

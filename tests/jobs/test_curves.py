@@ -36,7 +36,7 @@ def store(job, points, name="loss"):
 VALUES = st.one_of(st.floats(-1e6, 1e6), st.just(math.nan))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=st.lists(VALUES, max_size=1500), max_points=st.integers(10, 200))
 def test_thinning_keeps_extremes_ends_and_gaps(job, values, max_points):
     store(job, [(n + 1, n, value) for n, value in enumerate(values)])

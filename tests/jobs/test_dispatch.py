@@ -177,7 +177,11 @@ for _ in range(5):
 def _as_many_as_possible(n_racers):
     racers = [
         subprocess.Popen(
-            [sys.executable, "-c", RACE], cwd=settings.BASE_DIR, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", RACE],
+            cwd=settings.BASE_DIR,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         for _ in range(n_racers)
     ]

@@ -45,7 +45,16 @@ def rows(job):
     """Everything that recording writes."""
     job = Job.objects.get(pk=job.pk)
     return {
-        "job": (job.status, job.last_seq, job.stage, job.done, job.total, job.best_value, job.best_step, job.error_code),
+        "job": (
+            job.status,
+            job.last_seq,
+            job.stage,
+            job.done,
+            job.total,
+            job.best_value,
+            job.best_step,
+            job.error_code,
+        ),
         "events": list(JobEvent.objects.filter(job=job).order_by("seq").values_list("seq", "kind", "body")),
         "series": list(Series.objects.filter(job=job).order_by("name").values_list("name", "unit", "better")),
         "curves": [
@@ -55,7 +64,9 @@ def rows(job):
             .values_list("series__name", "block", "count", "payload")
         ],
         "artifacts": list(
-            Artifact.objects.filter(made_by=job).order_by("name").values_list("name", "sha256", "created_at", "trashed_at")
+            Artifact.objects.filter(made_by=job)
+            .order_by("name")
+            .values_list("name", "sha256", "created_at", "trashed_at")
         ),
         "attempts": list(Attempt.objects.filter(job=job).values_list("n", "from_step", "started_seq", "total_steps")),
     }
@@ -99,7 +110,7 @@ def test_each_kind_lands_where_it_is_read(attempt):
     assert loss.at[0] == EVENTS[1].at.timestamp()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_redelivery_gives_the_same_rows(attempt, data):
     """Batches of any size, each delivered again from anywhere before its end."""
@@ -138,7 +149,7 @@ def _recorded_at_once(attempt):
     return rows(fresh.job)
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=st.lists(st.integers(1, 700), min_size=1, max_size=4))
 def test_blocks_are_filled_before_new_ones_begin(attempt, sizes):
     fresh = _fresh(attempt)

@@ -173,7 +173,9 @@ def test_logs_are_read_by_range(written):
 
 def test_notices_and_timeline(written):
     written.events.create(seq=3, at=timezone.now(), kind="notice", body={"level": "warning", "code": "a", "text": "t"})
-    assert [(notice.seq, notice.level, notice.text) for notice in selectors.notices_of(written)] == [(3, "warning", "t")]
+    assert [(notice.seq, notice.level, notice.text) for notice in selectors.notices_of(written)] == [
+        (3, "warning", "t")
+    ]
     assert [(step.before, step.after) for step in selectors.timeline_of(written)] == [("", "running")]
 
 

@@ -39,7 +39,7 @@ def imported(user):
 def finish(job, status=Status.SUCCEEDED, **columns):
     """As a supervisor would have left it."""
     rows = Job.objects.filter(pk=job.pk)
-    rows.update(ended_at=timezone.now(), **{"status": status}, **columns)
+    rows.update(ended_at=timezone.now(), status=status, **columns)
     job.refresh_from_db()
 
 
@@ -276,7 +276,7 @@ def test_a_dataset_that_somebody_waits_for_stays(user, imported):
     dataset, _ = imported()
     job = services.training_submit(user, request(dataset, title="sleeper"))
     job.inputs.all().delete()
-    Job.objects.filter(pk=job.pk).update(**{"status": Status.WAITING})
+    Job.objects.filter(pk=job.pk).update(status=Status.WAITING)
     with pytest.raises(ActionRefused, match="sleeper"):
         services.jobs_delete(user, [dataset.pk])
 

@@ -109,7 +109,7 @@ def test_an_engine_that_does_not_listen_is_killed(bench, make_job, user, monkeyp
 
 
 def test_suspend_and_wake(bench, make_job):
-    job = make_job(steps=200)
+    job = make_job(steps=60)
     waiting = make_job(steps=5)
     bench.start(job)
     bench.until_step(job, 8)
@@ -122,7 +122,7 @@ def test_suspend_and_wake(bench, make_job):
     bench.until_ended(job)
     assert job.status == Status.SUCCEEDED
     assert Attempt.objects.get(job=job, n=2).from_step >= 8
-    assert_whole_curve(job, 200)
+    assert_whole_curve(job, 60)
     bench.until_ended(waiting)
 
 

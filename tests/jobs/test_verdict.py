@@ -59,7 +59,8 @@ def test_the_fifth_fruitless_attempt_is_the_last_and_shows_the_log():
 
 
 @pytest.mark.parametrize(
-    ("how", "said"), [(Exit(code=3), "ended with status 3"), (KILLED, "was killed by SIGKILL"), (Exit(), "ended unseen")]
+    ("how", "said"),
+    [(Exit(code=3), "ended with status 3"), (KILLED, "was killed by SIGKILL"), (Exit(), "ended unseen")],
 )
 def test_how_a_process_ended_in_words(how, said):
     assert str(how) == said

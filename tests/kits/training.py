@@ -94,8 +94,8 @@ def curves(job: JobDir) -> dict[str, list[tuple[int, float | None]]]:
     for envelope in envelopes(job):
         match envelope.event:
             case AttemptStarted(from_step=from_step):
-                for name in points:
-                    points[name] = [point for point in points[name] if point[0] <= from_step]
+                for name, values_so_far in points.items():
+                    points[name] = [point for point in values_so_far if point[0] <= from_step]
             case Scalars(step=step, values=values):
                 for name, value in values.items():
                     if not name.startswith(TIMED):
@@ -105,20 +105,19 @@ def curves(job: JobDir) -> dict[str, list[tuple[int, float | None]]]:
     return dict(points)
 
 
-def kept_checkpoints(job: JobDir) -> dict[int, ArtifactMade]:
-    """Announced and not dropped, by step."""
+def kept_checkpoints(job: JobDir) -> list[ArtifactMade]:
+    """Announced and not dropped, the newest last."""
     kept: dict[str, ArtifactMade] = {}
     for envelope in envelopes(job):
         if isinstance(envelope.event, ArtifactMade):
             kept[envelope.event.name] = envelope.event
         elif isinstance(envelope.event, ArtifactDropped):
             kept.pop(envelope.event.name, None)
-    return {int(made.meta["step"]): made for made in kept.values()}
+    return sorted(kept.values(), key=lambda made: (made.meta["step"], made.meta["epochs_done"]))
 
 
 def last_checkpoint(job: JobDir) -> Payload:
-    kept = kept_checkpoints(job)
-    made = kept[max(kept)]
+    made = kept_checkpoints(job)[-1]
     return read_checkpoint(job.resolve(made.path), sha256=made.sha256)
 
 
