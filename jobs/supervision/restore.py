@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 def fill_up_events(folder: JobDir, *, recorded_seq: int) -> int:
     """Stand-ins for the lines between the end of the file and the cursor, before a new attempt writes on.
 
-    Without them the next attempt would use the numbers again, and what it says would be taken for known. Gives how many.
+    Without them the next attempt would use these numbers again, and be taken for known. Gives their number.
     """
     last_seq, end = last_whole_line(folder.events_path)
     if last_seq >= recorded_seq:

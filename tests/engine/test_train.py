@@ -14,8 +14,8 @@ import torch
 from engine.catalog import model_cards
 from engine.seeds import seed_all
 from engine.train.checkpoint import read_checkpoint
-from tests.kits.trees import class_tree, imported
 from tests.kits.training import curves, envelopes, events, kept_checkpoints, last_checkpoint, new_job, same, train_once
+from tests.kits.trees import class_tree, imported
 from wire.cards import WeightsCard
 from wire.errors import (
     CheckpointMissing,
@@ -112,7 +112,7 @@ def test_a_run_repeats_itself_bit_for_bit(done, dataset, tmp_path):
 
 
 def test_noise_is_learned_by_heart(dataset, tmp_path):
-    job = new_job(tmp_path / "job", dataset, epochs=60, learning_rate=3e-3)
+    job = new_job(tmp_path / "job", dataset, epochs=40, learning_rate=5e-3)
     assert train_once(job) == "succeeded"
     train_loss = [value for _, value in curves(job)["train/loss"] if value is not None]
     assert train_loss[0] == pytest.approx(math.log(2), abs=0.2)
@@ -172,16 +172,10 @@ def test_a_learning_rate_beyond_all_bounds_stops_at_the_first_loss_that_is_not_f
     assert last.step <= nonfinite[0].step
 
 
-def test_label_smoothing_raises_the_loss_that_can_be_reached(dataset, tmp_path):
-    losses = []
-    for smoothing in (0.0, 0.5):
-        job = new_job(
-            tmp_path / f"job {smoothing}", dataset, task_options={"label_smoothing": smoothing}, epochs=40,
-            learning_rate=3e-3,
-        )  # fmt: skip
-        assert train_once(job) == "succeeded"
-        losses.append(curves(job)["train/loss"][-1][1])
-    assert losses[1] > losses[0] + 0.3
+def test_the_tasks_options_reach_the_loss(done, dataset, tmp_path):
+    job = new_job(tmp_path / "job", dataset, epochs=1, log_every=2, task_options={"label_smoothing": 0.5})
+    assert train_once(job) == "succeeded"
+    assert curves(job)["train/loss"][0] != curves(done)["train/loss"][0]
 
 
 @pytest.mark.parametrize(
