@@ -12,6 +12,8 @@ import torch
 from wire.errors import DeviceMissing
 
 _BF16_CAPABILITY = (8, 0)
+_CPUINFO = Path("/proc/cpuinfo")
+_CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _BF16_CPU_FLAGS = frozenset({"avx512_bf16", "amx_bf16"})
 
 
@@ -64,7 +66,7 @@ def _core_of(cpu: int) -> tuple[str, ...]:
 
 def _quota_cores() -> int | None:
     try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        quota, period = _CPU_QUOTA.read_text().split()
     except (OSError, ValueError):
         return None
     return None if quota == "max" else -(-int(quota) // int(period))
@@ -72,7 +74,7 @@ def _quota_cores() -> int | None:
 
 def _cpu_has_bf16() -> bool:
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = _CPUINFO.read_text().splitlines()
     except OSError:
         return False
     flags = next((line for line in lines if line.startswith("flags")), "")

@@ -3,15 +3,14 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import threading
-import time
 from pathlib import Path
 
 import hypothesis
-import psutil
 import pytest
 from django.conf import settings
 from django.db import connection
+
+from tests.surroundings import Surroundings, shared_processes, until
 
 # No test is judged by the clock.
 hypothesis.settings.register_profile("fovea", deadline=None)
@@ -64,20 +63,11 @@ class RedisServer:
         return self.process is not None and self.process.poll() is None
 
 
-def until(condition, *, timeout_s=30.0):
-    """Wait for a condition; the limit only ends a test that would never end."""
-    deadline = time.monotonic() + timeout_s
-    while not (value := condition()):
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not true within {timeout_s} s: {condition}")
-        time.sleep(0.02)
-    return value
-
-
 @pytest.fixture(scope="session")
 def _redis_process():
     server = RedisServer(Path(settings.DATA_DIR) / "redis.sock")
-    server.start()
+    with shared_processes():
+        server.start()
     yield server
     server.kill()
 
@@ -123,32 +113,6 @@ def _storage_is_empty(request):
         shutil.rmtree(Path(settings.DATA_DIR) / name, ignore_errors=True)
 
 
-class Surroundings:
-    """What a test may not change for the next one: the environment, child processes, threads."""
-
-    def __init__(self) -> None:
-        self.environment = self._environment()
-        self.children = {child.pid for child in psutil.Process().children(recursive=True)}
-        self.threads = set(threading.enumerate())
-
-    @staticmethod
-    def _environment() -> dict[str, str]:
-        ours = {"FOVEA_TEST_DATABASE"}
-        return {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_") and k not in ours}
-
-    def check(self) -> None:
-        now = self._environment()
-        names = self.environment.keys() | now.keys()
-        changed = sorted(name for name in names if self.environment.get(name) != now.get(name))
-        assert not changed, f"environment changed: {changed}"
-        children = psutil.Process().children(recursive=True)
-        left = [child for child in children if child.pid not in self.children and _matters_child(child)]
-        for child in left:
-            child.kill()
-        assert not left, f"processes left: {left}"
-        until(lambda: not any(_matters(thread) for thread in set(threading.enumerate()) - self.threads), timeout_s=5)
-
-
 BEFORE = pytest.StashKey[Surroundings]()
 
 
@@ -164,16 +128,3 @@ def pytest_runtest_teardown(item):
     result = yield
     item.stash[BEFORE].check()
     return result
-
-
-def _matters_child(child):
-    # Redis lives for the session; a zombie is dead.
-    try:
-        return child.status() != psutil.STATUS_ZOMBIE and "redis-server" not in child.name()
-    except psutil.NoSuchProcess:
-        return False
-
-
-def _matters(thread):
-    # asgiref and tqdm keep daemon threads for the life of the process.
-    return thread.is_alive() and not thread.daemon and not thread.name.startswith("ThreadPoolExecutor")

@@ -3,10 +3,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
+
+from tests.surroundings import shared_processes
 
 CHROMIUM_FLAGS = [
     "--headless",
@@ -29,8 +32,10 @@ def browser() -> Iterator[Browser]:
     path = chromium_path()
     if not path:
         pytest.skip("there is no Chromium (apt-get install chromium, or set CHROMIUM)")
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
+    with ExitStack() as stack:
+        with shared_processes():
+            playwright = stack.enter_context(sync_playwright())
+            found = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
         yield found
         found.close()
 

@@ -16,6 +16,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.stack import PROJECT_DIR, free_port
+from tests.surroundings import shared_processes
 
 pytestmark = pytest.mark.browser
 
@@ -77,7 +78,8 @@ class ScriptedRun:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScriptedServer]:
-    running = ScriptedServer(tmp_path_factory.mktemp("charts"))
+    with shared_processes():
+        running = ScriptedServer(tmp_path_factory.mktemp("charts"))
     yield running
     running.stop()
 

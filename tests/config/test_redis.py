@@ -13,7 +13,7 @@ from config.secret import kept_secret
 from config.start import redis as local
 from config.start.places import LONGEST_SOCKET_PATH, Places
 from config.start.preflight import check_folders
-from tests.conftest import until
+from tests.surroundings import until
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from django.conf import settings
 from config.start.places import Places
 from config.start.state import read_state
 from jobs.process import alive
-from tests.conftest import until
+from tests.surroundings import until
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import until
+from tests.surroundings import until
 from wire.events import ENVELOPE, AttemptStarted, Event, RunEnded
 from wire.layout import JobDir
 from wire.specs import Choice, ExitReport, TrainSpec

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import until
 from tests.kits.training import (
     curves,
     envelopes,
@@ -23,6 +22,7 @@ from tests.kits.training import (
     train_once,
 )
 from tests.kits.trees import class_tree, imported
+from tests.surroundings import until
 from wire.errors import SpecInvalid
 from wire.events import ArtifactDropped, ArtifactMade, AttemptStarted, CheckpointBest, Notice
 from wire.layout import JobDir

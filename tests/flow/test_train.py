@@ -14,7 +14,7 @@ from jobs.models import Attempt, Job
 from jobs.requests import ImportRequest, TrainingRequest
 from jobs.states import ENDED, Status
 from jobs.storage import storage
-from tests.conftest import until
+from tests.surroundings import until
 from wire.specs import Choice, FromSample, TrainOptions
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]

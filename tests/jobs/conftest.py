@@ -16,7 +16,7 @@ from jobs.dispatch import dispatch
 from jobs.models import Attempt, Job
 from jobs.states import ENDED, Status
 from jobs.storage import storage
-from tests.conftest import until
+from tests.surroundings import until
 
 
 @pytest.fixture

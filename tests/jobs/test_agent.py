@@ -21,7 +21,7 @@ from jobs.housekeeping import housekeep
 from jobs.models import Attempt, Device, DeviceLease, DeviceSample
 from jobs.reconcile import reconcile
 from jobs.states import Status
-from tests.conftest import until
+from tests.surroundings import until
 
 
 @pytest.mark.django_db

@@ -17,7 +17,7 @@ from jobs.dispatch import MOST_IMPORTS, dispatch
 from jobs.host import host_name
 from jobs.models import Attempt, Device, DeviceLease, Job
 from jobs.states import Status
-from tests.conftest import until
+from tests.surroundings import until
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from jobs.process import ProcessIdentity, alive, find_leader, identify, identify_self, is_locked, signal_group
-from tests.conftest import until
+from tests.surroundings import until
 
 
 def sleeper(**options):

@@ -9,8 +9,8 @@ from jobs.dispatch import dispatch
 from jobs.models import Artifact, Attempt, DeviceLease, JobEvent
 from jobs.reconcile import reconcile
 from jobs.states import Status
-from tests.conftest import until
 from tests.jobs.scripted_engine import value_at
+from tests.surroundings import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
