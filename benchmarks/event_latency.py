@@ -66,7 +66,7 @@ def measure(*, n_points: int, hz: float, beside_training: bool) -> dict[str, Any
 
 
 def _ended(stack: Stack, job_id: int) -> bool:
-    return bool(stack.events(job_id)[-1]["event"]["kind"] == "run.ended")
+    return any(envelope["event"]["kind"] == "run.ended" for envelope in stack.events(job_id)[-1:])
 
 
 def _summary(events: list[dict[str, Any]], frames: list[list[float]], received: list[int]) -> dict[str, Any]:

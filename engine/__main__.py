@@ -43,16 +43,6 @@ def main(argv: Sequence[str]) -> int:
         from engine import preview
 
         return preview.main(argv[1:])
-    # Before torch is loaded: threads that spin while they wait take the cores from everything else on the machine.
-    # Beside busy neighbours a training of LeNet-5 on two cores took six times as long with them.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    if argv[:1] == ["preview"]:
-        from engine import preview
-
-        return preview.main(argv[1:])
-    # Before torch is loaded: threads that spin while they wait take the cores from everything else on the machine. Beside
-    # a busy neighbour a training of LeNet-5 on two cores took six times as long with spinning threads.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     arguments = _parser().parse_args(argv)
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s  %(message)s", datefmt="%H:%M:%S")
     job = JobDir(arguments.dir.resolve())

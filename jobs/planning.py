@@ -57,7 +57,7 @@ class Recipe:
 
 
 RECIPES: dict[str, Recipe] = {
-    "lenet5": Recipe(learning_rate=2e-3, weight_decay=0.01),
+    "lenet5": Recipe(learning_rate=3e-3, weight_decay=0.01),
     "resnet20": Recipe(optimiser="nesterov", learning_rate=0.1, weight_decay=5e-4),
     # No normalisation layers: larger steps diverge.
     "alexnet": Recipe(learning_rate=3e-4, weight_decay=0.01),

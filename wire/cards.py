@@ -39,7 +39,7 @@ class WeightsCard:
     file: str
     url: str
     sha256: str
-    """Leading hexadecimal digits of the file's hash, as many as the publisher states (at least 8)."""
+    """Leading hexadecimal digits of the file's hash, as many as the publisher states; empty where it states none."""
     source: str
     licence: str
     trained_on: str = "ImageNet-1k"

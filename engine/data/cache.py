@@ -75,7 +75,7 @@ class _Request:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:32]
 
     @property
-    def shape_NHWC(self) -> tuple[int, int, int, int]:
+    def shape_NHWC(self) -> tuple[int, int, int, int]:  # noqa: N802  the suffix names the axes
         return (self.n_images, self.image_px, self.image_px, 1 if self.colour == "grey" else 3)
 
     @property

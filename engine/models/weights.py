@@ -10,6 +10,7 @@ import os
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from urllib.error import URLError
 
 from wire.cards import WeightsCard
 from wire.errors import WeightsMismatch, WeightsMissing
@@ -52,9 +53,10 @@ def find_weights(
     try:
         _download(card, ours, on_progress, stop_asked)
     except (OSError, ValueError) as error:  # no network, a refusal, or no URL that can be opened
+        cause = error.reason if type(error) is URLError else error
         raise WeightsMissing(
             f"The published weights {card.name!r} are not on this machine ({card.file}), and {card.url} did not give "
-            f"them: {error}.",
+            f"them: {cause}.",
             hint=f"Download that URL elsewhere and put the file into {weights_dir or ours.parent} as {card.file}, "
             "or start from scratch.",
         ) from error

@@ -84,21 +84,23 @@ def run(spec: TrainSpec, context: Context) -> Outcome:
     torch.set_num_threads(n_physical_cores())
     torch.backends.cudnn.benchmark = True  # the sizes stay the same, so the search for the fastest kernel pays
     with DatasetReader(context.job.resolve(spec.dataset)) as reader:
-        plan = _plan(spec, reader.manifest)
+        plan = make_plan(spec, reader.manifest)
         found = find_checkpoints(context.job)
         telemetry = Telemetry(context.sink, plan.device.uuids, step=lambda: at.step)
         at = Position(step=found.payload["step"] if found.payload else 0)
         _announce(plan, found, telemetry, context)
         with telemetry:
             try:
-                run_, facts, at = _prepare(plan, found, reader, context)
+                run_, facts, at = prepare(plan, found, reader, context)
             except (DecodingStopped, DownloadStopped):
                 return context.stop.outcome
-            is_done = _train(run_, facts, at, found, plan, context)
+            shelf = _shelf(found, plan, context)
+            del found  # its weights are in the network now
+            is_done = _train(run_, facts, at, shelf, plan, context)
     return "succeeded" if is_done else context.stop.outcome
 
 
-def _plan(spec: TrainSpec, manifest: DatasetManifest) -> Plan:
+def make_plan(spec: TrainSpec, manifest: DatasetManifest) -> Plan:
     model = find_card(model_cards(), spec.model.name, what="model")
     task_card = find_card(task_cards(), spec.task.name, what="task")
     task = task_card.load()(_options(task_card, spec.task), n_classes=len(manifest.classes))
@@ -169,7 +171,7 @@ def _run_series() -> tuple[SeriesInfo, ...]:
     )
 
 
-def _prepare(plan: Plan, found: Found, reader: DatasetReader, context: Context) -> tuple[Run, state.Facts, Position]:
+def prepare(plan: Plan, found: Found, reader: DatasetReader, context: Context) -> tuple[Run, state.Facts, Position]:
     """Data, network and optimiser, at the place where the run begins or goes on."""
     spec, options, device = plan.spec, plan.spec.options, plan.device
     start = Start(spec, plan.model, plan.model_options, plan.manifest, plan.task.n_outputs, plan.in_channels)
@@ -264,16 +266,19 @@ def _tell_start(plan: Plan, facts: state.Facts, context: Context) -> None:
         log.warning(text)
 
 
-def _train(run_: Run, facts: state.Facts, at: Position, found: Found, plan: Plan, context: Context) -> bool:
-    options, sink = plan.spec.options, context.sink
-    shelf = Shelf(
+def _shelf(found: Found, plan: Plan, context: Context) -> Shelf:
+    return Shelf(
         context.job,
-        sink,
+        context.sink,
         kept=found.kept,
         best=state.best_of(found.payload),
         announced_best=found.announced_best,
-        checkpoint_every=options.checkpoint_every,
+        checkpoint_every=plan.spec.options.checkpoint_every,
     )
+
+
+def _train(run_: Run, facts: state.Facts, at: Position, shelf: Shelf, plan: Plan, context: Context) -> bool:
+    sink = context.sink
     guard = FiniteGuard(
         sink,
         device=plan.device.torch,
@@ -281,7 +286,7 @@ def _train(run_: Run, facts: state.Facts, at: Position, found: Found, plan: Plan
         learning_rate=run_.learning_rate,
         steps_per_epoch=plan.steps_per_epoch,
         precision=run_.precision.name,
-        optimiser=options.optimiser,
+        optimiser=plan.spec.options.optimiser,
     )
     report = Report(sink, plan.task.metrics, epochs=run_.epochs, total_steps=run_.total_steps)
     is_done = train(

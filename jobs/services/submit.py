@@ -65,7 +65,7 @@ def _check_source(source: Source) -> None:
     if isinstance(source, FromSample):
         find_card(sample_cards(), source.name, what="sample")
         return
-    roots = [Path(root).resolve() for root in getattr(settings, "IMPORT_ROOTS", ())]
+    roots = [Path(root).resolve() for root in settings.IMPORT_ROOTS]
     if not _is_below(source, roots):
         raise ActionRefused(
             f"The folder {source.path} is not offered for import.",

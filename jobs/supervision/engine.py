@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -118,7 +117,7 @@ def _marker(attempt: Attempt) -> str:
 
 
 def _command(attempt: Attempt, job: JobDir) -> list[str]:
-    engine = getattr(settings, "ENGINE_COMMAND", (sys.executable, "-m", "engine"))
+    engine: list[str] = settings.ENGINE_COMMAND
     return [*engine, attempt.job.verb, "--dir", str(job.path), "--attempt", str(attempt.n)]
 
 

@@ -128,6 +128,7 @@ def _wait_for_steps(stack: Stack, job_id: int, n_steps: int) -> None:
 def _assert_same_as_file(page: Page, events: list[dict[str, Any]]) -> None:
     """What the page holds is the file, point by point; what plotly draws is what the page holds."""
     names = {name for e in events if e["event"]["kind"] == "scalars" for name in e["event"]["values"]}
+    page.wait_for_function("seq => window.fovea?.store.lastSeq >= seq", arg=events[-1]["seq"])
     held = stored(page)
     for name in sorted(names):
         expected = truth(events, name)

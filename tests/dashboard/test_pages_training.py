@@ -55,7 +55,7 @@ def test_the_page_begins_with_the_planned_defaults(api, dataset):
     html = api.get(f"/runs/new?dataset={dataset.pk}").content.decode()
     values = values_of(html)
     assert values["model"] == "lenet5"
-    assert (values["options-epochs"], values["options-learning_rate"]) == ("15", "0.002")
+    assert (values["options-epochs"], values["options-learning_rate"]) == ("15", "0.003")
     assert values["options-augmentation"] == "shift"
     assert "data-modified>" not in html
     assert "345" in html

@@ -44,7 +44,7 @@ def test_the_digits_train_as_measured():
     """These reach 97 % validation accuracy with every seed tried; who changes them measures again."""
     _, options = plan(meta(), None, [CPU])
     assert (options.epochs, options.batch_size, options.resize) == (15, 64, "squash")
-    assert (options.optimiser, options.learning_rate, options.schedule) == ("adamw", 2e-3, "cosine")
+    assert (options.optimiser, options.learning_rate, options.schedule) == ("adamw", 3e-3, "cosine")
 
 
 @pytest.mark.parametrize("name", sorted(model_cards()))

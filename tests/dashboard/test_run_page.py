@@ -176,10 +176,10 @@ def test_the_timeline_tells_every_change_with_its_reason(get, run):
 
 def test_options_that_depart_from_the_default_are_marked_with_it(get, run):
     proposed = 15  # for 1,438 small grey images
-    with_options(run, epochs=proposed, learning_rate=0.002, augmentation="shift", colour="grey", weight_decay=0.01)
+    with_options(run, epochs=proposed, learning_rate=0.003, augmentation="shift", colour="grey", weight_decay=0.01)
     facts = region(text_of(get("run", run.pk)), "facts")
     assert "Modified" not in facts
-    with_options(run, epochs=99, learning_rate=0.002, augmentation="none", colour="grey", weight_decay=0.01)
+    with_options(run, epochs=99, learning_rate=0.003, augmentation="none", colour="grey", weight_decay=0.01)
     facts = region(text_of(get("run", run.pk)), "facts")
     assert facts.count("Modified") == 2
     assert re.search(r"Epochs</dt>\s*<dd>99 .*?The default here is 15", facts, re.DOTALL)

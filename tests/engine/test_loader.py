@@ -152,7 +152,7 @@ def test_what_goes_wrong_in_the_thread_is_raised_in_its_turn():
     before = _threads()
     epoch = loader.epoch(0)
     next(epoch)
-    loader._batch_size = "no number"  # type: ignore[assignment]
+    loader._batch_size = "no number"
     with pytest.raises(TypeError):
         list(epoch)
     assert _threads() == before

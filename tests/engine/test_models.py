@@ -24,6 +24,12 @@ class TestLeNet5(ModelKit):
         assert torch.nn.Tanh in kinds
         assert torch.nn.ReLU not in kinds
 
+    def test_a_colour_network_sees_grey_as_the_grey_one_it_began_from(self):
+        grey, colour = self.drawn(in_channels=1).eval(), self.blank().eval()
+        load_weights(colour, grey.state_dict(), self.architecture, keep_head=True, origin="grey")
+        image_BCHW = self.images(in_channels=1)
+        torch.testing.assert_close(colour(image_BCHW.expand(-1, 3, -1, -1)), grey(image_BCHW))
+
     def test_its_size_is_the_papers(self):
         # C1 156 and C5 48,120 as the paper counts them; C3 is fully connected here (2,416), pooling has no weights.
         network = self.blank(n_classes=10, in_channels=1)

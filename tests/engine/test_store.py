@@ -162,7 +162,7 @@ def test_a_full_disk_has_its_name_when_images_meet_it(tmp_path):
 
     with DatasetWriter(tmp_path / "dataset") as writer:
         writer._images.close()
-        writer._images = Full()  # type: ignore[assignment]
+        writer._images = Full()
         with pytest.raises(DiskFull, match="disk is full"):
             _add_many(writer)
 

@@ -22,24 +22,24 @@ class Driver:
     NVMLError = NvmlError
     NVML_TEMPERATURE_GPU = 0
 
-    def nvmlInit(self) -> None:  # noqa: N802
+    def nvmlInit(self) -> None:
         pass
 
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
         if uuid not in ("GPU-a", "GPU-b"):
             raise NvmlError("Not Found")
         return uuid
 
-    def nvmlDeviceGetUtilizationRates(self, _handle: str) -> Any:  # noqa: N802
+    def nvmlDeviceGetUtilizationRates(self, _handle: str) -> Any:
         return SimpleNamespace(gpu=87)
 
-    def nvmlDeviceGetMemoryInfo(self, _handle: str) -> Any:  # noqa: N802
+    def nvmlDeviceGetMemoryInfo(self, _handle: str) -> Any:
         return SimpleNamespace(used=3 * 2**30)
 
-    def nvmlDeviceGetTemperature(self, _handle: str, _sensor: int) -> int:  # noqa: N802
+    def nvmlDeviceGetTemperature(self, _handle: str, _sensor: int) -> int:
         return 61
 
-    def nvmlDeviceGetPowerUsage(self, handle: str) -> int:  # noqa: N802
+    def nvmlDeviceGetPowerUsage(self, handle: str) -> int:
         if handle == "GPU-b":
             raise NvmlError("Not Supported")
         return 412_500

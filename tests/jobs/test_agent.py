@@ -53,12 +53,12 @@ class Nvml:
     nvmlDeviceGetUtilizationRates = staticmethod(lambda _: SimpleNamespace(gpu=37))
     nvmlDeviceGetTemperature = staticmethod(lambda *_: 61)
 
-    def nvmlDeviceGetCudaComputeCapability(self, handle):  # noqa: N802
+    def nvmlDeviceGetCudaComputeCapability(self, handle):
         if handle == 2:
             raise self.NVMLError("fell off the bus")
         return (7, 5) if handle == 0 else (9, 0)
 
-    def nvmlDeviceGetPowerUsage(self, _handle):  # noqa: N802
+    def nvmlDeviceGetPowerUsage(self, _handle):
         raise self.NVMLError("not supported")
 
 
