@@ -37,7 +37,7 @@ log = logging.getLogger("engine")
 
 def main(argv: Sequence[str]) -> int:
     # Threads that spin while they wait take the cores from whatever else the machine does, and from one another: beside
-    # other work a training of small images ran six times slower. Read once, when torch is imported.
+    # other work a training of small images ran several times slower. Read once, when torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     if argv[:1] == ["preview"]:
         from engine import preview

@@ -9,7 +9,6 @@ import math
 import struct
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pydantic import BaseModel
@@ -72,16 +71,6 @@ def curves_read(job: Job, *, names: Sequence[str] | None = None, max_points: int
             value=[value if math.isfinite(value) else None for value in kept["value"].tolist()],
         )
     return CurvesSnapshot(job=job.pk, last_seq=last_seq, attempts=attempts, series=found)
-
-
-def curves_csv(job: Job, *, names: Sequence[str] | None = None) -> Iterator[str]:
-    """Every point of every curve as lines of CSV; a value that was not finite is an empty cell."""
-    attempts = _attempts(job)
-    yield "series,step,time,value\n"
-    for series, points in _stored(job, names):
-        for _seq, step, at, value in _not_superseded(points, attempts).tolist():
-            cell = repr(value) if math.isfinite(value) else ""
-            yield f"{series.name},{step},{datetime.fromtimestamp(at, UTC).isoformat()},{cell}\n"
 
 
 def _attempts(job: Job) -> list[AttemptInfo]:

@@ -134,8 +134,6 @@ def _model_for(facts: DatasetFacts, reasons: Reasons) -> ModelCard:
 
 
 def _image_px(facts: DatasetFacts, card: ModelCard, *, has_gpu: bool) -> tuple[int, str]:
-    if card.fixed_px:
-        return card.default_px, f"{card.label} takes this size alone."
     if card.small_images:
         return card.default_px, f"{card.label} is made for images of about {card.default_px} px."
     if facts.small:

@@ -6,15 +6,27 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import DurationField, Expression, ExpressionWrapper, F, Q, QuerySet
+from django.db.models import (
+    Case,
+    DurationField,
+    Expression,
+    ExpressionWrapper,
+    F,
+    FloatField,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    When,
+)
 from django.db.models.functions import Coalesce, Now
 from pydantic import BaseModel
 
 from jobs.access import visible_jobs
-from jobs.curves import CurvesSnapshot, curves_csv, curves_read
+from jobs.curves import CurvesSnapshot, curves_read
 from jobs.eventlog import events_after
 from jobs.logs import LogChunk, log_read
-from jobs.models import Artifact, Device, Job
+from jobs.models import Artifact, Device, Job, JobInput
 from jobs.states import ENDED, Status
 from jobs.summaries import JobError, JobRef, JobSummary, job_summary, summaries_of
 from wire.errors import SpecInvalid
@@ -28,7 +40,6 @@ __all__ = [
     "LogChunk",
     "artifacts_of",
     "checkpoints_of",
-    "curves_csv",
     "curves_read",
     "datasets_of",
     "devices_list",
@@ -47,11 +58,16 @@ SORTS: dict[str, Expression | F] = {
     "ended": F("ended_at"),
     "title": F("title"),
     "status": F("status"),
+    "progress": Case(When(total__gt=0, then=F("done") * 1.0 / F("total")), output_field=FloatField()),
+    "dataset": F("dataset_title"),
+    "model": F("spec__model__name"),
     "owner": F("owner__username"),
     "best": F("best_value"),
     "disk": F("disk_bytes"),
     "duration": ExpressionWrapper(Coalesce("ended_at", Now()) - F("started_at"), output_field=DurationField()),
 }
+
+_DATASET_TITLE = JobInput.objects.filter(job=OuterRef("pk"), role="dataset").values("artifact__made_by__title")[:1]
 
 
 def jobs_of(
@@ -62,7 +78,7 @@ def jobs_of(
     Args:
         user: for whom.
         verb: ``train`` or ``import``; empty means both.
-        q: words that each must stand in title, owner, model or notes, or ``#<id>``.
+        q: words that each must stand in title, owner, model, dataset or notes, or ``#<id>``.
         status: one or several states with commas between; ``active`` means all that have not ended.
         sort: a key of ``SORTS``, with ``-`` before it for descending; rows without a value come last.
         limit: how many at most.
@@ -70,7 +86,7 @@ def jobs_of(
     Raises:
         SpecInvalid: an unknown state or sort key.
     """
-    jobs = visible_jobs(user)
+    jobs: QuerySet[Job] = visible_jobs(user).annotate(dataset_title=Subquery(_DATASET_TITLE))
     if verb:
         jobs = jobs.filter(verb=verb)
     jobs = _sorted(_with_status(_matching(jobs, q), status), sort)
@@ -93,6 +109,7 @@ def _matching(jobs: QuerySet[Job], q: str) -> QuerySet[Job]:
             | Q(owner__username__icontains=word)
             | Q(notes__icontains=word)
             | Q(spec__model__name__icontains=word)
+            | Q(dataset_title__icontains=word)
         )
         if word.removeprefix("#").isdecimal() and len(word) < 18:
             found |= Q(pk=int(word.removeprefix("#")))
@@ -185,7 +202,8 @@ def artifacts_of(job: Job) -> list[ArtifactInfo]:
 
 def checkpoints_of(user: User, *, model: str = "") -> list[ArtifactInfo]:
     """Checkpoints that a training may begin from, newest first."""
-    checkpoints = Artifact.objects.filter(kind="checkpoint", made_by__in=visible_jobs(user))
+    ended = visible_jobs(user).filter(status__in=ENDED)  # a run that goes on may still replace what it made
+    checkpoints = Artifact.objects.filter(kind="checkpoint", made_by__in=ended)
     if model:
         checkpoints = checkpoints.filter(made_by__spec__model__name=model)
     return _artifact_infos(checkpoints)

@@ -54,7 +54,6 @@ class ModelCard(Card):
     year: int
     min_px: int
     default_px: int
-    fixed_px: bool = False
     n_parameters: int
     n_flops: int
     """Multiply-adds counted as two, one image, forward."""

@@ -41,7 +41,6 @@ class ModelOut(CardOut):
     year: int
     min_px: int
     default_px: int
-    fixed_px: bool
     n_parameters: int
     n_flops: int
     code_licence: str

@@ -54,8 +54,6 @@ def refusal_of(card: ModelCard, image_px: int | None) -> str:
     """Why a model cannot take images of the size that was set by hand; empty where it can."""
     if image_px is None:
         return ""
-    if card.fixed_px and image_px != card.default_px:
-        return f"Takes {card.default_px} px alone; the image size is set to {image_px} px."
     if image_px < card.min_px:
         return f"Needs at least {card.min_px} px; the image size is set to {image_px} px."
     return ""

@@ -40,7 +40,7 @@ RUN_COLUMNS = (
     Column("Dataset", "dataset"),
     Column("Model", "model"),
     Column("Owner", "owner"),
-    Column("Device", "device"),
+    Column("Device"),
     Column("Started", "started"),
     Column("Duration", "duration", "num"),
     Column("Size", "disk", "num"),

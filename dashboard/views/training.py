@@ -9,7 +9,6 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from dashboard.dry_run import spec_of
 from dashboard.forms.train_form import TrainForm
 from dashboard.previews import Look, PreviewError, pictures_of
 from dashboard.visitor import SignedIn
@@ -17,7 +16,7 @@ from jobs.access import job_for
 from jobs.planning import DatasetFacts
 from jobs.requests import CheckpointInit, TrainingRequest
 from jobs.selectors import JobSummary, checkpoints_of, datasets_of, devices_list
-from jobs.services import training_request_of, training_submit
+from jobs.services import training_request_of, training_spec, training_submit
 from jobs.states import Status
 from wire.errors import NotFound, UserError
 
@@ -149,7 +148,7 @@ def _context(request: SignedIn, form: TrainForm) -> dict[str, object]:
     spec, refusal = "", None
     if wish is not None:
         try:
-            spec = spec_of(request.user, wish).model_dump_json(indent=2)
+            spec = training_spec(request.user, wish).model_dump_json(indent=2)
         except UserError as error:
             refusal = error
     return {

@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from jobs import transitions
-from jobs.access import job_for
+from jobs.access import job_for, visible_jobs
 from jobs.doorbell import ring_on_commit
 from jobs.housekeeping import move_to_trash
 from jobs.lineage import dataset_spec_path, wake_dependents
@@ -88,10 +88,10 @@ def jobs_delete(user: User, ids: Iterable[int]) -> int:
     wanted = sorted(set(ids))
     jobs = [job_for(user, job_id, change=True) for job_id in wanted]
     if unfinished := [job for job in jobs if Status(job.status) not in ENDED]:
-        raise ActionRefused(f"Not ended yet: {_names(unfinished)}.", hint="Cancel it first.")
+        raise ActionRefused(f"Not ended yet: {_names(unfinished, user)}.", hint="Cancel it first.")
     if dependents := _dependents(wanted):
         raise ActionRefused(
-            f"Still used by {_names(dependents)}.", hint="Delete those too, or first; nothing was deleted."
+            f"Still used by {_names(dependents, user)}.", hint="Delete those too, or first; nothing was deleted."
         )
     Job.objects.filter(pk__in=wanted).update(trashed_at=timezone.now())
     for job_id in wanted:
@@ -111,6 +111,8 @@ def _dependents(ids: Sequence[int]) -> list[Job]:
     )
 
 
-def _names(jobs: Sequence[Job], *, shown: int = 5) -> str:
-    names = ", ".join(f"{job.title} (#{job.pk})" for job in jobs[:shown])
+def _names(jobs: Sequence[Job], user: User, *, shown: int = 5) -> str:
+    readable = set(visible_jobs(user).filter(pk__in=[job.pk for job in jobs]).values_list("pk", flat=True))
+    titles = (job.title if job.pk in readable else "a private run" for job in jobs)
+    names = ", ".join(f"{title} (#{job.pk})" for title, job in zip(titles, jobs[:shown], strict=False))
     return names if len(jobs) <= shown else f"{names} and {len(jobs) - shown} more"

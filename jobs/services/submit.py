@@ -89,17 +89,7 @@ def training_submit(owner: User, request: TrainingRequest) -> Job:
         ActionRefused: more devices than one.
     """
     source = _dataset_of(owner, request.dataset)
-    card = find_card(model_cards(), request.model.name, what="model")
-    _check_size(card, request.options.image_px)
-    init, checkpoint = _resolve_init(owner, request.init, card)
-    spec = TrainSpec(
-        dataset=dataset_spec_path(source.pk),
-        task=_checked(request.task, find_card(task_cards(), request.task.name, what="task")),
-        model=_checked(request.model, card),
-        init=init,
-        options=request.options,
-        device=_check_devices(request.devices),
-    )
+    spec, checkpoint = _training_spec(owner, request, source)
     dataset = Artifact.objects.filter(made_by=source, kind="dataset", trashed_at=None).first()
     ready = source.status == Status.SUCCEEDED and dataset is not None
     job = transitions.begin(
@@ -107,7 +97,7 @@ def training_submit(owner: User, request: TrainingRequest) -> Job:
         reason=f"submitted by {owner.username}",
         verb="train",
         spec=spec.model_dump(mode="json"),
-        title=request.title.strip() or f"{card.label} on {source.title}"[:200],
+        title=request.title.strip() or f"{model_cards()[spec.model.name].label} on {source.title}"[:200],
         notes=request.notes,
         owner=owner,
         private=request.private,
@@ -121,6 +111,31 @@ def training_submit(owner: User, request: TrainingRequest) -> Job:
         JobInput.objects.create(job=job, artifact=checkpoint, role="checkpoint")
     ring_on_commit()
     return job
+
+
+def training_spec(owner: User, request: TrainingRequest) -> TrainSpec:
+    """The spec that submitting this request would write.
+
+    Raises:
+        UserError: what submitting would raise.
+    """
+    return _training_spec(owner, request, _dataset_of(owner, request.dataset))[0]
+
+
+def _training_spec(owner: User, request: TrainingRequest, source: Job) -> tuple[TrainSpec, Artifact | None]:
+    """The spec, and the checkpoint that it begins from."""
+    card = find_card(model_cards(), request.model.name, what="model")
+    _check_size(card, request.options.image_px)
+    init, checkpoint = _resolve_init(owner, request.init, card)
+    spec = TrainSpec(
+        dataset=dataset_spec_path(source.pk),
+        task=_checked(request.task, find_card(task_cards(), request.task.name, what="task")),
+        model=_checked(request.model, card),
+        init=init,
+        options=request.options,
+        device=_check_devices(request.devices),
+    )
+    return spec, checkpoint
 
 
 def _dataset_of(owner: User, import_id: int) -> Job:
@@ -140,11 +155,6 @@ def _check_size(card: ModelCard, image_px: int) -> None:
         raise SpecInvalid(
             f"{card.label} needs images of at least {card.min_px} px; {image_px} px were asked for.",
             hint=f"Set the image size to {card.min_px} px or more, or choose a smaller network.",
-        )
-    if card.fixed_px and image_px != card.default_px:
-        raise SpecInvalid(
-            f"{card.label} works at {card.default_px} px only; {image_px} px were asked for.",
-            hint=f"Set the image size to {card.default_px} px.",
         )
 
 
@@ -184,6 +194,11 @@ def _checkpoint_for(owner: User, artifact_id: int, card: ModelCard) -> Artifact:
     )
     if checkpoint is None:
         raise NotFound(f"There is no checkpoint #{artifact_id}.", hint="Choose one from the page of a run.")
+    if Status(checkpoint.made_by.status) not in ENDED:
+        raise ActionRefused(
+            f"{checkpoint.made_by.title} has not ended: it may still replace its checkpoint {checkpoint.name}.",
+            hint="Wait until it has ended, or cancel it.",
+        )
     trained = checkpoint.made_by.spec["model"]["name"]
     if trained != card.name:
         raise SpecInvalid(

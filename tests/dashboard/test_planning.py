@@ -55,7 +55,6 @@ def test_every_model_can_take_what_is_planned_for_it(name, dataset, start):
     made = plan_with_reasons(dataset, card, [CPU], start=start)
     assert made.model == name
     assert made.options.image_px >= card.min_px
-    assert not card.fixed_px or made.options.image_px == card.default_px
 
 
 def test_published_weights_get_three_channels_and_smaller_steps():

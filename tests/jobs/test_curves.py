@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jobs.curves import POINT, curves_csv, curves_read
+from jobs.curves import POINT, curves_read
 from jobs.models import Attempt, Curve, Job, Series
 from jobs.states import Status
 
@@ -87,9 +87,6 @@ def test_superseded_points_are_left_out(job):
     assert curve.series["loss"].step == [1, 2, 3, 4, 5]
     assert curve.series["loss"].value == [11, 12, 33, 34, 35]
     assert [info.from_step for info in curve.attempts] == [0, 4, 2]
-    lines = list(curves_csv(job))
-    assert lines[0] == "series,step,time,value\n"
-    assert [line.split(",")[1] for line in lines[1:]] == ["1", "2", "3", "4", "5"]
 
 
 def test_points_past_the_cursor_wait_for_it(job):
@@ -104,9 +101,3 @@ def test_the_cost_does_not_grow_with_the_series(job, django_assert_num_queries):
     with django_assert_num_queries(4):
         assert len(curves_read(job).series) == 12
     assert set(curves_read(job, names=["s3", "s4", "none"]).series) == {"s3", "s4"}
-
-
-def test_a_gap_is_an_empty_cell(job):
-    store(job, [(1, 1, math.nan), (2, 2, 0.25)])
-    cells = [line.strip().rsplit(",", 1)[1] for line in curves_csv(job)]
-    assert cells == ["value", "", "0.25"]

@@ -28,5 +28,4 @@ CARD = ModelCard(
             top1_pct=81.386,
         ),
     ),
-    fixed_px=True,
 )
