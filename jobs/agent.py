@@ -12,7 +12,8 @@ from django.db import connection
 from jobs.devices import DeviceWatch
 from jobs.dispatch import dispatch
 from jobs.reconcile import reconcile
-from jobs.services.power import trainings_wake
+from jobs.services.power import trainings_resume
+from jobs.suspension import lift_if_left_over
 
 EVERY_S = 2.0
 
@@ -27,10 +28,7 @@ class Agent:
 
     def run(self) -> None:
         """Until ``stop``. Supervisors and trainings are left alone: they need no agent."""
-        self._try("wake", trainings_wake)
         while not self._ended.is_set():
-            if "wake" in self._ailing:
-                self._try("wake", trainings_wake)
             self.turn()
             self._ended.wait(EVERY_S)
 
@@ -40,6 +38,8 @@ class Agent:
     def turn(self) -> None:
         self._try("devices", self._devices.look)
         self._try("reconcile", reconcile)
+        self._try("suspension", lift_if_left_over)
+        self._try("resume", trainings_resume)
         self._try("dispatch", dispatch)
 
     def _try(self, what: str, action: Callable[[], object]) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from jobs.host import host_name
 from jobs.models import Device, DeviceSample
 
 SAMPLE_EVERY_S = 30.0
+STALE_AFTER = timedelta(minutes=1)
+"""A device that was not seen for so long while others were is gone."""
 BF16_CPU_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
 BF16_SINCE_CAPABILITY = 8
 
@@ -124,6 +127,13 @@ def _optional(nvml: Any, read: Any) -> float | None:
         return float(read())
     except nvml.NVMLError:
         return None
+
+
+def present(devices: Iterable[Device]) -> list[Device]:
+    """Those that still answer. Measured against the newest, so that an agent that pauses takes none away."""
+    rows = list(devices)
+    newest = max((device.seen_at for device in rows), default=None)
+    return [device for device in rows if newest is not None and newest - device.seen_at <= STALE_AFTER]
 
 
 class DeviceWatch:

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import Max, Q
+from django.db.models import Max
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
 from jobs import launch, retry, suspension, transitions
-from jobs.devices import DeviceWatch, cpu_slot
+from jobs.devices import DeviceWatch, cpu_slot, present
 from jobs.host import host_name
 from jobs.models import Attempt, Device, DeviceLease, Job
 from jobs.states import Status
@@ -20,8 +20,6 @@ from jobs.states import Status
 MOST_IMPORTS = 2
 LEASE = timedelta(minutes=1)
 """Renewed by the supervisor; counted in the time of the database."""
-STALE_AFTER = timedelta(minutes=1)
-"""A device that was not seen for so long while others of its host were is gone."""
 
 log = logging.getLogger(__name__)
 
@@ -148,6 +146,4 @@ class _Room:
 
 def _present_devices() -> list[Device]:
     """Devices of this host that still answer, GPUs first."""
-    newest = Device.objects.filter(host=host_name()).aggregate(at=Max("seen_at"))["at"]
-    present = Q(seen_at__gte=newest - STALE_AFTER) | Q(kind="cpu")
-    return list(Device.objects.filter(present, host=host_name()).order_by("-kind", "name", "uuid"))
+    return present(Device.objects.filter(host=host_name()).order_by("-kind", "name", "uuid"))

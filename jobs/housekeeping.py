@@ -26,7 +26,7 @@ def move_to_trash(job_id: int) -> None:
         return
     places.trash_dir.mkdir(parents=True, exist_ok=True)
     try:
-        folder.rename(places.trash_dir / str(job_id))
+        folder.rename(places.trashed(job_id))
     except OSError as error:
         log.warning("job %s stays where it is until the next round: %s", job_id, error)
 
@@ -48,5 +48,5 @@ def _remove(job: Job) -> None:
         job.delete()
     except ProtectedError:
         return  # something that reads it goes first; its own turn comes in a later round
-    shutil.rmtree(storage().trash_dir / str(job_id), ignore_errors=True)
+    shutil.rmtree(storage().trashed(job_id), ignore_errors=True)
     log.info("removed job=%s", job_id)

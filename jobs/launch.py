@@ -12,8 +12,6 @@ from jobs.models import Attempt
 from jobs.process import ProcessIdentity, alive, boot_id, identify, identify_self
 from jobs.storage import storage
 
-SUPERVISOR_OUTPUT = "supervisor.txt"
-
 log = logging.getLogger(__name__)
 _children: list[subprocess.Popen[bytes]] = []
 
@@ -21,10 +19,10 @@ _children: list[subprocess.Popen[bytes]] = []
 def start_supervisor(attempt: Attempt) -> None:
     """Start one in a session of its own, so that it outlives worker, agent and terminal."""
     reap()
-    folder = storage().job(attempt.job_id).attempt(attempt.n).path
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = storage().job(attempt.job_id).attempt(attempt.n)
+    folder.path.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "supervise", str(attempt.pk)]
-    with (folder / SUPERVISOR_OUTPUT).open("ab") as output:
+    with folder.supervisor_log_path.open("ab") as output:
         child = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

@@ -13,13 +13,13 @@ from jobs.states import ENDED, Status
 from jobs.storage import storage
 from wire.errors import DatasetMissing
 
-DATASET_PATH = "artifacts/dataset"
 _INPUT = re.compile(r"\.\./(\d+)/")
 
 
 def dataset_spec_path(import_id: int) -> str:
     """How a training's spec names the dataset that an import makes, even before it is made."""
-    return storage().input_path(import_id, DATASET_PATH)
+    job = storage().job(import_id)
+    return storage().input_path(import_id, job.dataset_dir.relative_to(job.path).as_posix())
 
 
 def input_job_id(spec_path: str | None) -> int | None:

@@ -19,14 +19,18 @@ from django.db.models import (
     Subquery,
     When,
 )
+from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce, Now
 from pydantic import BaseModel
 
+from engine.catalog import model_cards
 from jobs.access import visible_jobs
 from jobs.curves import CurvesSnapshot, curves_read
+from jobs.devices import present
 from jobs.eventlog import events_after
+from jobs.lineage import dataset_spec_path
 from jobs.logs import LogChunk, log_read
-from jobs.models import Artifact, Device, Job, JobInput
+from jobs.models import Artifact, Attempt, Device, Job, JobInput
 from jobs.states import ENDED, Status
 from jobs.summaries import JobError, JobRef, JobSummary, job_summary, summaries_of
 from wire.errors import SpecInvalid
@@ -52,7 +56,9 @@ __all__ = [
     "timeline_of",
 ]
 
-SORTS: dict[str, Expression | F] = {
+_FIRST_DEVICE = Attempt.objects.filter(job=OuterRef("pk")).order_by("-n").values(first_device=KT("devices__0"))[:1]
+
+SORTS: dict[str, Expression | F | Subquery] = {
     "created": F("created_at"),
     "started": F("started_at"),
     "ended": F("ended_at"),
@@ -61,6 +67,7 @@ SORTS: dict[str, Expression | F] = {
     "progress": Case(When(total__gt=0, then=F("done") * 1.0 / F("total")), output_field=FloatField()),
     "dataset": F("dataset_title"),
     "model": F("spec__model__name"),
+    "device": Subquery(_FIRST_DEVICE),
     "owner": F("owner__username"),
     "best": F("best_value"),
     "disk": F("disk_bytes"),
@@ -104,12 +111,16 @@ def datasets_of(user: User, *, q: str = "", status: str = "", sort: str = "-crea
 
 def _matching(jobs: QuerySet[Job], q: str) -> QuerySet[Job]:
     for word in q.split():
+        models = [name for name, card in model_cards().items() if word.lower() in card.label.lower()]
+        imports = Job.objects.filter(verb="import", title__icontains=word).values_list("pk", flat=True)
         found = (
             Q(title__icontains=word)
             | Q(owner__username__icontains=word)
             | Q(notes__icontains=word)
             | Q(spec__model__name__icontains=word)
-            | Q(dataset_title__icontains=word)
+            | Q(spec__model__name__in=models)
+            # By the path, not by ``JobInput``: a run that waits for its dataset has none yet.
+            | Q(spec__dataset__in=[dataset_spec_path(import_id) for import_id in imports])
         )
         if word.removeprefix("#").isdecimal() and len(word) < 18:
             found |= Q(pk=int(word.removeprefix("#")))
@@ -227,7 +238,7 @@ class DeviceInfo(BaseModel):
 
 
 def devices_list(user: User | None = None) -> list[DeviceInfo]:
-    """All devices, GPUs first. Cost: one query."""
+    """Devices that still answer, GPUs first. Cost: one query."""
     devices = Device.objects.select_related("lease__attempt__job").order_by("host", "-kind", "name", "uuid")
     return [
         DeviceInfo(
@@ -245,7 +256,7 @@ def devices_list(user: User | None = None) -> list[DeviceInfo]:
             seen_at=device.seen_at,
             leased_by=_holder(device, user),
         )
-        for device in devices
+        for device in present(devices)
     ]
 
 

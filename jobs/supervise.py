@@ -21,6 +21,7 @@ from jobs.recorder import StaleFence, record
 from jobs.states import Status
 from jobs.storage import storage
 from jobs.supervision.beat import Beat
+from jobs.supervision.disk import keep_taken_bytes
 from jobs.supervision.ending import close_by_exit, close_by_fault, read_exit_report
 from jobs.supervision.engine import Engine, Exit, StartedEngine, find_engine
 from jobs.supervision.feed import StreamFeed
@@ -35,6 +36,7 @@ SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
 """Between two transactions: three times as long as the last one took, so a busy database gets larger batches."""
 LOOK_FOR_WISH_EVERY_S = 0.25
 RENEW_EVERY_S = 5.0
+MEASURE_EVERY_S = 30.0
 GRACE_S = 60.0
 """From SIGTERM to SIGKILL."""
 
@@ -135,6 +137,7 @@ class _Supervisor:
     def _watch(self, engine: Engine) -> Exit:
         look_for_wish = _Every(LOOK_FOR_WISH_EVERY_S, lambda: self._obey(engine))
         renew = _Every(RENEW_EVERY_S, self._renew)
+        measure = _Every(MEASURE_EVERY_S, self._measure)
         while True:
             # Asked before reading: what is read after the end is all there is.
             how = engine.poll()
@@ -143,6 +146,7 @@ class _Supervisor:
             self._pump()
             look_for_wish()
             renew()
+            measure()
             time.sleep(POLL_S)
 
     def _pump_all(self) -> None:
@@ -183,6 +187,9 @@ class _Supervisor:
     def _renew(self) -> None:
         if not patiently(self._renew_rows):
             raise Superseded
+
+    def _measure(self) -> None:
+        patiently(lambda: keep_taken_bytes(self._attempt.job_id, self._job_dir.path))
 
     def _renew_rows(self) -> bool:
         attempt = self._attempt

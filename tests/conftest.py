@@ -10,6 +10,7 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
+from config.start.redis import find_redis_server
 from tests.surroundings import Surroundings, shared_processes, until
 
 # No test is judged by the clock.
@@ -42,13 +43,14 @@ class RedisServer:
 
     def start(self) -> None:
         self.socket_path.unlink(missing_ok=True)
-        self.process = subprocess.Popen(
-            [
-                *("redis-server", "--port", "0", "--unixsocket", str(self.socket_path)),
-                *("--save", "", "--appendonly", "no", "--dir", str(self.socket_path.parent)),
-            ],
-            stdout=subprocess.DEVNULL,
-        )
+        with shared_processes():
+            self.process = subprocess.Popen(
+                [
+                    *(str(find_redis_server()), "--port", "0", "--unixsocket", str(self.socket_path)),
+                    *("--save", "", "--appendonly", "no", "--dir", str(self.socket_path.parent)),
+                ],
+                stdout=subprocess.DEVNULL,
+            )
         from jobs.stream import reachable
 
         until(reachable)
@@ -66,8 +68,7 @@ class RedisServer:
 @pytest.fixture(scope="session")
 def _redis_process():
     server = RedisServer(Path(settings.DATA_DIR) / "redis.sock")
-    with shared_processes():
-        server.start()
+    server.start()
     yield server
     server.kill()
 

@@ -3,7 +3,7 @@
 ROOT/jobs/<id>/spec.json                 written once, by the supervisor
 ROOT/jobs/<id>/events.jsonl              one file over all attempts, one writer at a time
 ROOT/jobs/<id>/lock                      flock, held by the running engine process
-ROOT/jobs/<id>/attempts/<n>/             log.txt beat exit.json stop
+ROOT/jobs/<id>/attempts/<n>/             log.txt beat exit.json stop supervisor.txt
 ROOT/jobs/<id>/artifacts/                written beside, fsynced, renamed, then announced
 
 A folder is named by an id, never by a name that a person chose; every path inside a JSON file is relative.
@@ -38,6 +38,11 @@ class AttemptDir:
     def stop_path(self) -> Path:
         """Holds ``cancel`` or ``pause``: why SIGTERM was sent. Absent means cancel."""
         return self.path / "stop"
+
+    @property
+    def supervisor_log_path(self) -> Path:
+        """What the supervisor said; ``log_path`` is the engine's."""
+        return self.path / "supervisor.txt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +133,10 @@ class Storage:
 
     def job(self, job_id: int) -> JobDir:
         return JobDir(self.jobs_dir / str(job_id))
+
+    def trashed(self, job_id: int) -> Path:
+        """Where the folder of a deleted job waits for its removal."""
+        return self.trash_dir / str(job_id)
 
     def input_path(self, job_id: int, artifact_path: str) -> str:
         """How a spec names an artifact of another job: relative to the reading job's own folder."""

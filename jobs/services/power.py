@@ -41,8 +41,18 @@ def _ask_all_to_pause() -> None:
 
 
 def trainings_wake() -> int:
-    """Queue again what was paused because the server stopped. Gives how many."""
+    """The server is back: lift the suspension, whoever made it, and queue what was paused. Gives how many."""
     suspension.lift()
+    return trainings_resume()
+
+
+def trainings_resume() -> int:
+    """Queue again what the stop of the server paused, unless that stop is still under way. Gives how many.
+
+    A training may go on saving long after the server is back, so this is asked again and again.
+    """
+    if suspension.is_suspended():
+        return 0
     paused = Job.objects.filter(status=Status.PAUSED, resume_at_start=True).values_list("pk", flat=True)
     n_woken = sum(
         transitions.move(
@@ -50,5 +60,6 @@ def trainings_wake() -> int:
         )
         for job_id in list(paused)
     )
-    ring_on_commit()
+    if n_woken:
+        ring_on_commit()
     return n_woken

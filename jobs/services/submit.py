@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from engine.catalog import find_card, format_cards, model_cards, sample_cards, task_cards
 from jobs import transitions
 from jobs.access import job_for, visible_jobs
+from jobs.devices import present
 from jobs.doorbell import ring_on_commit
 from jobs.lineage import dataset_job_id, dataset_spec_path
 from jobs.models import Artifact, Device, Job, JobInput
@@ -217,10 +218,16 @@ def _check_devices(wanted: list[str]) -> Literal["auto", "cpu", "cuda"]:
         return "auto"
     if wanted == ["cpu"]:
         return "cpu"
-    device = Device.objects.filter(uuid=wanted[0]).first()
+    devices = {device.uuid: device for device in Device.objects.order_by("uuid")}
+    usable = {device.uuid for device in present(devices.values())}
+    hint = f"Choose one of: {', '.join(['any', 'cpu', *sorted(usable)])}."
+    device = devices.get(wanted[0])
     if device is None:
-        known = ", ".join(["any", "cpu", *Device.objects.values_list("uuid", flat=True)])
-        raise SpecInvalid(f"There is no device {wanted[0]!r}.", hint=f"Choose one of: {known}.")
+        raise SpecInvalid(f"There is no device {wanted[0]!r}.", hint=hint)
+    if device.uuid not in usable:
+        raise SpecInvalid(
+            f"{device.name} on {device.host} is gone; it was last seen {device.seen_at:%Y-%m-%d %H:%M} UTC.", hint=hint
+        )
     return "cuda" if device.kind == "cuda" else "cpu"
 
 

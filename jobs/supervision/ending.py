@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from django.db import transaction
@@ -16,6 +15,7 @@ from jobs.logs import last_lines
 from jobs.models import Attempt, DeviceLease, Job
 from jobs.states import ENDED, Status
 from jobs.storage import storage
+from jobs.supervision.disk import taken_bytes
 from jobs.supervision.engine import Exit
 from jobs.supervision.verdict import Failure, Verdict, decide
 from wire.errors import Unexpected
@@ -32,10 +32,11 @@ def close_by_exit(attempt: Attempt, how: Exit) -> None:
 
 def close_by_fault(attempt: Attempt, fault: str) -> None:
     """Close an attempt that cannot be supervised: ours to mend."""
+    output = storage().job(attempt.job_id).attempt(attempt.n).supervisor_log_path.name
     failure = Failure(
         Unexpected.code,
         f"Supervising the run failed: {fault}",
-        "Report this with the file supervisor.txt of the attempt; the run's checkpoints are kept.",
+        f"Report this with the file {output} of the attempt; the run's checkpoints are kept.",
     )
     _close(attempt, Exit(), lambda _status: Verdict((Status.ERRORED,), failure.message, failure))
 
@@ -49,7 +50,7 @@ def read_exit_report(attempt: Attempt) -> ExitReport | None:
 
 
 def _close(attempt: Attempt, how: Exit, judge: Callable[[Status], Verdict]) -> None:
-    disk_bytes = _disk_bytes(storage().job(attempt.job_id).path)
+    disk_bytes = taken_bytes(storage().job(attempt.job_id).path)
     while True:
         with transaction.atomic():
             if Attempt.objects.filter(pk=attempt.pk, ended_at__isnull=False).exists():
@@ -82,8 +83,3 @@ def _follow(attempt: Attempt, status: Status, verdict: Verdict, disk_bytes: int)
             return False
         before = after
     return True
-
-
-def _disk_bytes(folder: Path) -> int:
-    """What the folder takes on the disk; sparse files count as what they take."""
-    return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())

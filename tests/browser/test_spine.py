@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -18,6 +19,7 @@ from tests.browser.stack import Stack, truth, wait_for
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(900)]
 
 OFFLINE_S = 60
+WEB_MEMORY_BYTES = 180 * 2**20
 PATIENCE_MS = 400_000
 
 
@@ -96,6 +98,23 @@ def test_a_killed_trainer_goes_on_as_if_nothing_had_happened(stack: Stack, page:
         unkilled = truth(stack.events(killed + 1), series)
         assert truth(stack.events(killed), series) == unkilled
         assert unkilled
+    _assert_the_web_process_stays_small(stack, page, killed)
+
+
+def _assert_the_web_process_stays_small(stack: Stack, page: Page, run: int) -> None:
+    """After every page and every kind of answer of one web process."""
+    pages = ("/", "/datasets/", "/datasets/1/", f"/runs/{run}/", f"/runs/new?again={run}", f"/runs/{run}/log/1")
+    settings = ("/settings/account/", "/settings/tokens/", "/settings/users/", "/api/v1/docs")
+    answers = ("jobs", "datasets", "devices", "catalog/models", f"jobs/{run}/events", f"jobs/{run}/curves")
+    for path in (*pages, *settings, *(f"/api/v1/{answer}" for answer in answers)):
+        response = page.goto(f"{stack.address}{path}")
+        assert response, path
+        assert response.ok, path
+        page.wait_for_timeout(500)
+    assert page.request.get(f"{stack.address}/api/v1/jobs/{run}/curves.csv").ok
+    process = psutil.Process(stack.pid_of("web"))
+    assert process.memory_info().rss < WEB_MEMORY_BYTES
+    assert not [mapped.path for mapped in process.memory_maps() if "libtorch" in mapped.path]
 
 
 def _watched(page: Page) -> list[str]:

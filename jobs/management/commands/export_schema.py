@@ -9,6 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from jobs.card_docs import render_cards
 from wire.events import ENVELOPE, SCHEMA_VERSION
 
 Schema = dict[str, Any]
@@ -107,6 +108,7 @@ def rendered_files(root: Path) -> dict[Path, str]:
         generated / "events.schema.json": render_schema(schema),
         generated / "events.d.ts": render_types(schema),
         root / "docs" / "events.md": render_docs(schema),
+        root / "docs" / "cards.md": render_cards(),
     }
 
 
@@ -145,7 +147,7 @@ def _field_table(body: Schema) -> list[str]:
 
 
 class Command(BaseCommand):
-    help = "Write the JSON schema, the TypeScript types and the documentation of events."
+    help = "Write the JSON schema, the TypeScript types and the documentation of events, and that of cards."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--check", action="store_true", help="only compare; fail where a file is not as generated")
