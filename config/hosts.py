@@ -36,7 +36,7 @@ def is_wildcard(bind: str) -> bool:
 
 def local_address(bind: str, port: int) -> str:
     """URL under which this machine reaches a server that listens on ``bind``."""
-    host = "127.0.0.1" if is_wildcard(bind) else _for_url(bind)
+    host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(bind) or _for_url(bind)  # noqa: S104  compared with
     return f"http://{host}:{port}/"
 
 

@@ -16,7 +16,7 @@ def kept_secret(path: Path) -> str:
     try:
         return _read(path)
     except FileNotFoundError:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Written beside and linked into place: nobody ever reads half a secret, and the first one wins.
     beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -62,6 +62,7 @@ def supervisor_conf(services: Iterable[Program], *, places: Places, project_dir:
         _section(
             "supervisord",
             nodaemon="true",
+            umask="077",
             silent="true",
             logfile=places.logs_dir / "supervisor.log",
             logfile_maxbytes=LOG_BYTES,

@@ -58,6 +58,8 @@ class Up:
             StartError: The start cannot begin, or supervisord died.
             AlreadyRunningError: Fovea runs in this ``DATA_DIR``.
         """
+        # The database holds everybody's session: nobody else on this machine reads what the server and its jobs write.
+        os.umask(0o077)
         check_folders(self._places, self._env.cache_dir)
         with self._alone():
             self._clear_stale()
@@ -193,10 +195,12 @@ class Up:
         # Idle for days perhaps: a database server may have closed it.
         connections.close_all()
         try:
-            n_running = services.trainings_suspend()
+            self._suspend()
         except DatabaseError as problem:
             say(f"The database cannot be used ({_first_line(problem)}): what runs goes on without the server.")
-            return
+
+    def _suspend(self) -> None:
+        n_running = services.trainings_suspend()
         if not n_running:
             return
         say(f"Saving {n_running} running training{'s' if n_running > 1 else ''} ... (Ctrl-C again: do not wait)")
@@ -216,7 +220,9 @@ def _answers(url: str) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=2):  # noqa: S310  always http, to ourselves
             return True
-    except (OSError, urllib.error.URLError):
+    except urllib.error.HTTPError:
+        return True  # also a refusal: ALLOWED_HOSTS may leave this machine's own names out
+    except OSError:
         return False
 
 

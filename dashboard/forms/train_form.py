@@ -69,8 +69,10 @@ class TrainForm:
         self.best_fit = plan_with_reasons(meta, None, self.devices).model
         self.card: ModelCard = find_card(model_cards(), model or self._model_wanted(), what="model")
         self.task: TaskCard = find_card(task_cards(), TASK, what="task")
-        self.choices = Choices(user, self.card, dataset)
-        self.start = self._start()
+        wanted = self._start_wanted()
+        self.choices = Choices(user, self.card, dataset, start=wanted)
+        self.start = wanted if wanted in self.choices.starts else "scratch"
+        self.start_problem = "" if self.start == wanted else self._start_refusal(wanted)
         self.planned, self.optimiser_default = self._plan(meta)
         self._bind()
 
@@ -84,8 +86,8 @@ class TrainForm:
 
     # How the network starts.
 
-    def _start(self) -> str:
-        """``scratch``, ``published:<name>`` or ``checkpoint:<artifact id>``; what the model has not is scratch."""
+    def _start_wanted(self) -> str:
+        """``scratch``, ``published:<name>`` or ``checkpoint:<artifact id>``, whether it can be had or not."""
         wanted = "scratch"
         if self.data is not None:
             wanted = self._text("init", wanted)
@@ -97,7 +99,17 @@ class TrainForm:
                 wanted = f"published:{init.weights}"
             elif isinstance(init, CheckpointInit):
                 wanted = f"checkpoint:{init.artifact}"
-        return wanted if wanted in self.choices.starts else "scratch"
+        return wanted
+
+    def _start_refusal(self, wanted: str) -> str:
+        kind, _, name = wanted.partition(":")
+        if kind == "published":
+            why = f"{self.card.label} has no published weights {name}."
+        elif kind == "checkpoint":
+            why = f"Checkpoint #{name} is gone, is none of {self.card.label}, or its run has not ended."
+        else:
+            why = f"There is no start called {wanted!r}."
+        return f"{why} Random weights are marked now: keep them or choose another start."
 
     @property
     def start_kind(self) -> Start:
@@ -230,16 +242,36 @@ class TrainForm:
             return int(sent)
         return self.start_from.retry_of if self.start_from else None
 
-    @property
+    # Where it runs.
+
+    @cached_property
+    def _device_wanted(self) -> str:
+        if self.data is not None:
+            return self._text("device")
+        return self.start_from.devices[0] if self.start_from else "any"
+
+    @cached_property
     def device(self) -> str:
-        return self._text("device", self.start_from.devices[0] if self.start_from else "any")
+        """``any``, ``cpu`` where no processor has reported, or a UUID; empty where what was asked for is not there."""
+        usable = [device for device in self.devices if not device.drained]
+        if self._device_wanted == "cpu":
+            return next((device.uuid for device in usable if device.kind == "cpu"), "cpu")
+        return self._device_wanted if self._device_wanted in {"any", *(device.uuid for device in usable)} else ""
+
+    @property
+    def device_problem(self) -> str:
+        if self.device:
+            return ""
+        wanted = self._device_wanted
+        return f"Device {wanted} is gone or taken out of service. Choose another." if wanted else "Choose a device."
 
     # What comes of it.
 
     def is_valid(self) -> bool:
         if self.data is None:
-            return True
-        valid = all(form.is_valid() for form in self.card_forms)
+            return not self.device_problem
+        valid = all([form.is_valid() for form in self.card_forms]) and not self.device_problem
+        valid = valid and not self.start_problem
         if valid and (refusal := refusal_of(self.card, self.options_form.cleaned_data["image_px"])):
             self.options_form.add_error("image_px", refusal)
             return False

@@ -60,10 +60,12 @@ def refusal_of(card: ModelCard, image_px: int | None) -> str:
 
 
 class Choices:
-    def __init__(self, user: User, card: ModelCard, dataset: JobSummary) -> None:
+    def __init__(self, user: User, card: ModelCard, dataset: JobSummary, *, start: str) -> None:
+        """``start`` is what was asked for; where it can be had it is among the choices, however old it is."""
         self.user = user
         self.card = card
         self.dataset = dataset
+        self.start = start
 
     def models(self, image_px: int | None, *, recommended: str) -> list[ModelChoice]:
         """Those made for images of this size first."""
@@ -82,7 +84,9 @@ class Choices:
     @cached_property
     def checkpoints(self) -> list[CheckpointChoice]:
         """Of earlier runs of this model, newest first."""
-        made = checkpoints_of(self.user, model=self.card.name)[:MAX_CHECKPOINTS]
+        found = checkpoints_of(self.user, model=self.card.name)
+        older = [each for each in found[MAX_CHECKPOINTS:] if f"checkpoint:{each.id}" == self.start]
+        made = found[:MAX_CHECKPOINTS] + older
         runs = visible_jobs(self.user).filter(pk__in={each.job.id for each in made})
         best_steps = dict(runs.values_list("pk", "best_step"))
         return [_checkpoint_choice(each, best=each.meta.get("step") == best_steps.get(each.job.id)) for each in made]

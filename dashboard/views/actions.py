@@ -1,4 +1,4 @@
-"""What can be done to jobs from any page: bring in a sample, train with one click, rename, annotate, cancel, delete.
+"""What can be done to jobs from any page: import, train with one click, rename, annotate, cancel, delete.
 
 A GET without htmx shows the same form as a page of its own, so that every action works from a plain link.
 """
@@ -18,10 +18,10 @@ from jobs.models import Job
 from jobs.planning import plan
 from jobs.requests import ImportRequest, TrainingRequest
 from jobs.selectors import devices_list
-from jobs.services import import_submit, job_annotate, job_rename, jobs_delete, training_submit
+from jobs.services import import_submit, job_annotate, job_cancel, job_rename, jobs_delete, training_submit
 from jobs.summaries import summaries_of
-from wire.errors import ActionRefused
-from wire.specs import Choice, FromSample
+from wire.errors import ActionRefused, NotFound
+from wire.specs import Choice, FromSample, ImportSpec
 
 MAX_TITLE = 200
 
@@ -31,6 +31,19 @@ def sample_import(request: SignedIn) -> HttpResponse:
     card = find_card(sample_cards(), request.POST.get("name", ""), what="sample dataset")
     import_submit(request.user, ImportRequest(name=card.label, source=FromSample(name=card.name)))
     return redirect("home")
+
+
+@require_POST
+def import_again(request: SignedIn, job_id: int) -> HttpResponse:
+    """A new import of what an earlier one was to bring in."""
+    earlier = job_for(request.user, job_id)
+    if earlier.verb != "import":
+        raise NotFound(f"#{job_id} is not a dataset.", hint="It is a run; train it again from its own page.")
+    spec = ImportSpec.model_validate(earlier.spec)
+    wish = ImportRequest(
+        name=earlier.title, source=spec.source, options=spec.options, format=spec.format, private=earlier.private
+    )
+    return redirect("dataset", import_submit(request.user, wish).pk)
 
 
 @require_POST
@@ -59,6 +72,21 @@ def job_edit(request: SignedIn, job_id: int) -> HttpResponse:
             return _leave(request, job_address(job))
     context = {"job": job, "title": request.POST.get("title", job.title), "error": error}
     return _dialog(request, "partials/job_edit.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+def job_end(request: SignedIn, job_id: int) -> HttpResponse:
+    """Asks first, then cancels; one that ended meanwhile is said in the same place."""
+    job = job_for(request.user, job_id, change=True)
+    refusal: ActionRefused | None = None
+    if request.method == "POST":
+        try:
+            job_cancel(request.user, job_id)
+        except ActionRefused as error:
+            refusal = error
+        else:
+            return _leave(request, job_address(job))
+    return _dialog(request, "partials/job_cancel.html", {"job": job, "refusal": refusal})
 
 
 @require_http_methods(["GET", "POST"])

@@ -15,6 +15,7 @@ from jobs.access import job_for, visible_jobs
 from jobs.lineage import dataset_spec_path
 from jobs.models import Job
 from jobs.selectors import JobSummary, job_summary, notices_of
+from jobs.states import ENDED, Status
 from jobs.summaries import summaries_of
 from wire.errors import NotFound
 
@@ -46,6 +47,8 @@ def dataset(request: SignedIn, job_id: int) -> HttpResponse:
         "n_more_classes": meta.get("n_classes", 0) - len(meta.get("classes", ())),
         "runs": _runs_on(request, job),
         "notices": notices_of(job),
+        "live": Status(row.status) not in ENDED,
+        "unfinished": row.status in ENDED - {Status.SUCCEEDED},
     }
     return render(request, "datasets/state.html" if request.htmx else "datasets/dataset.html", context)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.contrib.auth.models import User
 from django.http import HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
@@ -116,13 +117,21 @@ def _page(request: SignedIn, nav: str, title: str) -> HttpResponse:
         status=status,
         runs=None if runs is None else Listing(_columns(RUN_COLUMNS, query, "sort", sort), runs),
         datasets=Listing(_columns(DATASET_COLUMNS, query, "dsort", dataset_sort), sets),
-        samples=[card for card in sample_cards().values() if not any(card.label == row.title for row in sets)],
+        samples=_samples_to_import(request.user),
         ready=next((row for row in sets if row.status == Status.SUCCEEDED), None),
         importing=next((row for row in sets if row.status not in ENDED), None),
         order=[(name, query[name]) for name in ("sort", "dsort") if name in query],
     )
     template = "home/lists.html" if request.htmx else "home/home.html"
     return render(request, template, {"page": page, "nav": nav})
+
+
+def _samples_to_import(user: User) -> list[SampleCard]:
+    """Bundled datasets that are neither there nor on their way in."""
+    imports = visible_jobs(user).filter(verb="import", spec__source__kind="sample")
+    present = imports.exclude(status__in=ENDED - {Status.SUCCEEDED}).values_list("spec__source__name", flat=True)
+    names = set(present)
+    return [card for name, card in sample_cards().items() if name not in names]
 
 
 @require_GET

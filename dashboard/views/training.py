@@ -18,11 +18,10 @@ from jobs.requests import CheckpointInit, TrainingRequest
 from jobs.selectors import JobSummary, checkpoints_of, datasets_of, devices_list
 from jobs.services import training_request_of, training_spec, training_submit
 from jobs.states import Status
+from jobs.storage import storage
 from wire.errors import NotFound, UserError
 
 N_PREVIEWS = 12
-COMMAND = "python -m engine train --dir jobs/<id>"
-"""The id is given when the row is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +156,7 @@ def _context(request: SignedIn, form: TrainForm) -> dict[str, object]:
         "datasets": _ready_datasets(request),
         "forecast": _forecast(form, wish) if wish else None,
         "spec": spec,
-        "command": COMMAND,
+        "command": f"python -m engine train --dir {storage().jobs_dir / '<id>'}",
         "refusal": refusal,
     }
 
@@ -171,5 +170,5 @@ def _forecast(form: TrainForm, wish: TrainingRequest) -> Forecast:
         n_steps=n_steps_per_epoch * wish.options.epochs,
         n_steps_per_epoch=n_steps_per_epoch,
         n_images=n_train * wish.options.epochs,
-        device=names.get(form.device, "a device that is gone"),
+        device=names[form.device],
     )

@@ -156,6 +156,8 @@ class Shelf:
         self._sink.emit(made)
         self._kept[made.name] = made
         self._announce_best()
+        # Nor may the file outlive its announcement: without the line, the next attempt would take it for a stray.
+        self._sink.sync()
         self._retire()
         self._saved_at = self._clock()
         self._cost_s = self._saved_at - began_at

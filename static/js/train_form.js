@@ -114,9 +114,14 @@ function onEdit(event) {
  * @param {boolean} done whether the person has left the field, or it is one that has no in-between
  */
 function tell(control, done) {
+  if (done && control.closest("[data-structure]")) {
+    // The panel follows when the fields have come: a choice that they no longer offer would be called wrong there.
+    window.clearTimeout(timers.get("fovea:options"));
+    later("fovea:structure", 0);
+    return;
+  }
   later("fovea:options", PANEL_DELAY_MS);
-  if (done && control.closest("[data-structure]")) later("fovea:structure", 0);
-  else if (control.closest("[data-looks]")) later("fovea:looks", LOOKS_DELAY_MS);
+  if (control.closest("[data-looks]")) later("fovea:looks", LOOKS_DELAY_MS);
 }
 
 /** @param {string} text */
@@ -143,7 +148,10 @@ function restoreModels() {
 /** @param {Event} event */
 function onSwap(event) {
   markModified();
-  if (event.target instanceof Element && event.target.id === "training-body") restoreModels();
+  if (event.target instanceof Element && event.target.id === "training-body") {
+    restoreModels();
+    later("fovea:options", 0);
+  }
 }
 
 /** @param {Event} event */

@@ -115,6 +115,7 @@ def test_from_the_first_start_to_the_second(start):
     _assert_the_pages_are_served(first)
     _assert_the_web_process_is_small(first)
     _assert_secrets_are_private(first.places)
+    assert stat.S_IMODE((first.places.data_dir / "fovea.sqlite3").stat().st_mode) == 0o600
     assert set(first.services()) == {"redis", "web", "worker", "beat", "agent"}
     services = first.services().values()
 

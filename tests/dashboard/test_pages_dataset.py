@@ -68,6 +68,47 @@ def test_a_failed_import_says_why_and_what_next(api, user):
     assert "Train on this" not in html
 
 
+def test_an_import_is_cancelled_from_its_page_after_a_question(api, user):
+    dataset = import_job(user, status="running")
+    path = f"/jobs/{dataset.pk}/cancel"
+    assert f'hx-get="{path}"' in page(api, f"/datasets/{dataset.pk}/")
+    assert "Cancel Digits?" in page(api, path, headers=HTMX)
+    assert Job.objects.get(pk=dataset.pk).status == "running"
+    assert api.post(path).headers["Location"] == f"/datasets/{dataset.pk}/"
+    assert Job.objects.get(pk=dataset.pk).status == "cancelling"
+    assert f'hx-get="{path}"' not in page(api, f"/datasets/{dataset.pk}/")
+
+
+def test_what_has_ended_is_not_cancelled(api, user):
+    dataset = import_job(user)
+    assert "/cancel" not in page(api, f"/datasets/{dataset.pk}/")
+    assert "is succeeded already" in api.post(f"/jobs/{dataset.pk}/cancel").content.decode()
+
+
+def test_others_imports_are_not_cancelled(api, user, other_user):
+    dataset = import_job(other_user, status="running")
+    assert "/cancel" not in page(api, f"/datasets/{dataset.pk}/")
+    assert api.post(f"/jobs/{dataset.pk}/cancel").status_code == 409
+    assert Job.objects.get(pk=dataset.pk).status == "running"
+
+
+@pytest.mark.parametrize("status", ["failed", "errored", "cancelled"])
+def test_an_import_that_came_to_nothing_is_imported_again_as_it_was(api, user, status):
+    failed = import_job(user, status=status, private=True, title="My digits")
+    path = f"/datasets/{failed.pk}/again"
+    assert f'action="{path}"' in page(api, f"/datasets/{failed.pk}/")
+    answer = api.post(path)
+    made = Job.objects.latest("pk")
+    assert answer.headers["Location"] == f"/datasets/{made.pk}/"
+    assert (made.title, made.private, made.status) == ("My digits", True, "queued")
+    assert made.spec["source"] == failed.spec["source"]
+    assert path not in page(api, f"/datasets/{import_job(user).pk}/")
+
+
+def test_a_run_is_not_imported_again(api, user):
+    assert api.post(f"/datasets/{training_job(user, import_job(user)).pk}/again").status_code == 404
+
+
 def test_a_run_is_not_a_dataset(api, user):
     run = training_job(user, import_job(user))
     assert api.get(f"/datasets/{run.pk}/").status_code == 404

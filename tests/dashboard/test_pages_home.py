@@ -36,6 +36,20 @@ def test_the_sample_is_imported_with_one_click(api, user):
     assert f"{job.title} is being imported" in page(api)
 
 
+@pytest.mark.parametrize("path", ["/", "/datasets/"])
+@pytest.mark.parametrize("status", ["failed", "errored", "cancelled"])
+def test_a_sample_whose_import_came_to_nothing_is_offered_again(api, user, path, status):
+    import_job(user, status=status)
+    assert "Import the sample digits" in page(api, path)
+
+
+@pytest.mark.parametrize("path", ["/", "/datasets/", "/datasets/?q=nothing"])
+@pytest.mark.parametrize("status", ["queued", "running", "succeeded"])
+def test_a_sample_that_is_there_or_on_its_way_is_not_offered(api, user, path, status):
+    import_job(user, status=status, title="Renamed")
+    assert "Import the sample digits" not in page(api, path)
+
+
 def test_a_sample_that_is_not_there_is_refused(api):
     assert api.post("/samples/import", {"name": "cats"}).status_code == 400
 

@@ -7,10 +7,12 @@ from html import unescape
 import pytest
 from django.utils import timezone
 
+from dashboard.forms import training_choices
 from dashboard.forms.train_form import TrainForm
 from engine.catalog import model_cards
 from jobs.models import Artifact, Device, Job
 from jobs.selectors import devices_list, job_summary
+from jobs.storage import storage
 from tests.dashboard.makers import import_job, training_job
 
 
@@ -43,6 +45,12 @@ def values_of(html):
         chosen = re.search(r'<option value="([^"]*)"[^>]*selected', body)
         found[name] = chosen[1] if chosen else ""
     return found
+
+
+def field_error(answer, name):
+    found = re.search(rf'id="{name}-error"[^>]*>([^<]*)<', answer.content.decode())
+    assert found is not None
+    return unescape(found[1])
 
 
 def test_without_a_dataset_the_page_says_what_to_do(api, user):
@@ -106,10 +114,31 @@ def test_an_image_size_that_the_model_cannot_take_is_said_at_the_field(api, user
     assert "Needs at least 32 px" in error[1]
 
 
-def test_a_device_that_is_gone_is_a_banner(api, user, dataset):
-    answer = api.post("/runs/new", filled_in(user, dataset, device="GPU-gone"))
+@pytest.mark.parametrize("sent", ["GPU-gone", ""])
+def test_a_device_that_is_gone_or_not_chosen_starts_nothing(api, user, dataset, sent):
+    answer = api.post("/runs/new", filled_in(user, dataset, device=sent))
     assert answer.status_code == 422
-    assert "GPU-gone" in unescape(answer.content.decode())
+    assert sent in field_error(answer, "device")
+    assert "Choose" in field_error(answer, "device")
+    assert not Job.objects.filter(verb="train").exists()
+
+
+def test_again_on_a_device_that_is_gone_marks_no_other(api, user, dataset):
+    run = training_job(user, dataset)
+    Job.objects.filter(pk=run.pk).update(wants=["GPU-gone"])
+    answer = api.get(f"/runs/new?again={run.pk}")
+    assert "GPU-gone is gone" in field_error(answer, "device")
+    assert "device" not in values_of(answer.content.decode())
+
+
+def test_again_on_the_processor_marks_it(api, user, dataset):
+    run = training_job(user, dataset)
+    Job.objects.filter(pk=run.pk).update(wants=["cpu"])
+    assert values_of(api.get(f"/runs/new?again={run.pk}").content.decode())["device"] == "cpu"
+    Device.objects.create(host="lab1", uuid="cpu:lab1:0", kind="cpu", name="Xeon", seen_at=timezone.now())
+    answer = api.get(f"/runs/new?again={run.pk}")
+    assert values_of(answer.content.decode())["device"] == "cpu:lab1:0"
+    assert field_error(answer, "device") == ""
 
 
 def test_the_panel_shows_the_very_spec_that_is_written(api, user, dataset):
@@ -120,7 +149,7 @@ def test_the_panel_shows_the_very_spec_that_is_written(api, user, dataset):
     assert not Job.objects.filter(verb="train").exists()
     api.post("/runs/new", sent)
     assert json.loads(unescape(shown[1])) == Job.objects.get(verb="train").spec
-    assert "python -m engine train --dir jobs/" in html
+    assert f"python -m engine train --dir {storage().root}/jobs/<id>" in unescape(html)
     assert "69" in html  # 3 epochs of 23 steps
 
 
@@ -153,7 +182,6 @@ def test_models_that_cannot_take_the_size_set_by_hand_say_why(user, dataset):
     form = form_of(user, dataset, data=filled_in(user, dataset, options__image_px=40))
     refusals = {choice.card.name: choice.refusal for choice in form.models}
     assert refusals["alexnet"] == "Needs at least 63 px; the image size is set to 40 px."
-    assert refusals["vit_small"] == "Takes 224 px alone; the image size is set to 40 px."
     assert refusals["lenet5"] == ""
 
 
@@ -170,21 +198,22 @@ def test_again_brings_back_what_was_chosen_and_marks_it(api, user, dataset):
     assert second.spec == first.spec
 
 
+def checkpoint(run, step):
+    return Artifact.objects.create(
+        made_by=run,
+        kind="checkpoint",
+        name=f"step-{step}",
+        path=f"artifacts/checkpoints/step-{step}.pt",
+        sha256="0" * 64,
+        bytes=1,
+        meta={"step": step, "metrics": {"val/top1": 90.5}},
+    )
+
+
 def test_from_a_checkpoint(api, user, other_user, dataset):
     run = training_job(user, dataset, status="succeeded")
     Job.objects.filter(pk=run.pk).update(best_step=20)
-    made = [
-        Artifact.objects.create(
-            made_by=run,
-            kind="checkpoint",
-            name=f"step-{step}",
-            path=f"artifacts/checkpoints/step-{step}.pt",
-            sha256="0" * 64,
-            bytes=1,
-            meta={"step": step, "metrics": {"val/top1": 90.5}},
-        )
-        for step in (10, 20)
-    ]
+    made = [checkpoint(run, step) for step in (10, 20)]
     html = api.get(f"/runs/new?from={made[1].pk}").content.decode()
     values = values_of(html)
     assert (values["init"], values["checkpoint"]) == ("checkpoint", str(made[1].pk))
@@ -192,6 +221,38 @@ def test_from_a_checkpoint(api, user, other_user, dataset):
     api.post("/runs/new", {name: value for name, value in values.items() if name not in {"", "private"}})
     job = Job.objects.filter(verb="train").latest("pk")
     assert job.spec["init"] == {"kind": "checkpoint", "path": f"../{run.pk}/artifacts/checkpoints/step-20.pt"}
+
+
+def test_a_checkpoint_older_than_the_list_is_offered_where_it_was_asked_for(api, user, dataset, monkeypatch):
+    monkeypatch.setattr(training_choices, "MAX_CHECKPOINTS", 1)
+    run = training_job(user, dataset, status="succeeded")
+    old, new = checkpoint(run, 10), checkpoint(run, 20)
+    values = values_of(api.get(f"/runs/new?from={old.pk}").content.decode())
+    assert (values["init"], values["checkpoint"]) == ("checkpoint", str(old.pk))
+    api.post("/runs/new", filled_in(user, dataset, init="checkpoint", checkpoint=old.pk))
+    assert Job.objects.filter(verb="train").latest("pk").spec["init"]["path"].endswith("step-10.pt")
+    assert [each.id for each in form_of(user, dataset).choices.checkpoints] == [new.pk]
+
+
+def test_a_start_that_cannot_be_had_starts_nothing(api, user, other_user, dataset):
+    hidden = checkpoint(training_job(other_user, dataset, status="succeeded", private=True), 10)
+    running = checkpoint(training_job(user, dataset, title="Goes on"), 20)
+    n_runs = Job.objects.filter(verb="train").count()
+    starts = [{"init": "checkpoint", "checkpoint": str(each)} for each in (hidden.pk, running.pk, 999)]
+    for start in [*starts, {"init": "published:imagenet"}, {"init": "dream"}]:
+        sent = filled_in(user, dataset) | start
+        answer = api.post("/runs/new", sent)
+        assert answer.status_code == 422
+        assert "choose another start" in field_error(answer, "start")
+        assert "choose another start" in field_error(api.post("/runs/new/panel", sent), "start")
+        assert Job.objects.filter(verb="train").count() == n_runs
+
+
+def test_a_model_without_the_chosen_weights_says_that_it_begins_anew(api, user, dataset):
+    sent = filled_in(user, dataset, model="resnet18", init="published:imagenet-1")
+    answer = api.post("/runs/new/form", sent)
+    assert "has no published weights imagenet-1" in field_error(answer, "start")
+    assert values_of(answer.content.decode())["init"] == "scratch"
 
 
 def test_a_private_checkpoint_of_another_is_not_there(api, user, other_user, dataset):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 
 import pytest
 
 from jobs import launch, selectors, services
 from jobs.dispatch import dispatch
-from jobs.models import Attempt, Job
-from jobs.requests import ImportRequest, TrainingRequest
+from jobs.models import Artifact, Attempt, Job
+from jobs.requests import CheckpointInit, ImportRequest, TrainingRequest
 from jobs.states import ENDED, Status
 from jobs.storage import storage
 from tests.surroundings import until
@@ -105,6 +106,24 @@ def test_a_killed_trainer_ends_with_the_curve_of_an_unkilled_one(user, digits):
 def test_a_learning_rate_that_is_too_high_fails_and_says_what_to_change(user, digits):
     job = until_ended(train(user, digits, learning_rate=1e15))
     assert (job.status, job.error_code) == (Status.FAILED, "loss.not_finite"), log_of(job)
+    assert job.error_hint
+
+
+def test_a_folder_that_is_gone_fails_the_run_and_says_so(user, digits):
+    run = train(user, digits)
+    Job.objects.filter(pk=run.pk).update(status=Status.SUCCEEDED)
+    made = Artifact.objects.create(
+        made_by=run, kind="checkpoint", name="step-1", path="artifacts/checkpoints/step-1.pt", sha256="0" * 64, bytes=1
+    )
+    again = services.training_request_of(run).model_copy(update={"init": CheckpointInit(artifact=made.pk)})
+    job = until_ended(services.training_submit(user, again))
+    assert (job.status, job.error_code) == (Status.FAILED, "checkpoint.missing"), log_of(job)
+    assert "step-1.pt" in job.error_message
+    assert job.error_hint
+    shutil.rmtree(storage().job(digits.pk).path)
+    job = until_ended(train(user, digits))
+    assert (job.status, job.error_code) == (Status.FAILED, "dataset.missing"), log_of(job)
+    assert job.error_message
     assert job.error_hint
 
 

@@ -14,13 +14,15 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from jobs import agent as agent_module
-from jobs import checks, devices, stream, tasks
+from jobs import checks, devices, selectors, services, stream, suspension, tasks
 from jobs.agent import Agent
 from jobs.devices import DeviceWatch, cpu_slot
 from jobs.housekeeping import housekeep
 from jobs.models import Attempt, Device, DeviceLease, DeviceSample
+from jobs.process import boot_id
 from jobs.reconcile import reconcile
 from jobs.states import Status
+from jobs.storage import storage
 from tests.surroundings import until
 
 
@@ -119,13 +121,37 @@ def test_the_agent_wakes_what_the_stop_of_the_server_paused(bench, make_job):
     job = make_job(status=Status.PAUSED, steps=5)
     type(job).objects.filter(pk=job.pk).update(resume_at_start=True)
     paused = make_job(status=Status.PAUSED)
+    # The stop is still under way: an agent that is restarted meanwhile starts nothing.
+    suspension.suspend()
     call_command("agent", "--once")
     assert bench.status(job) == Status.PAUSED
+    (storage().run_dir / "suspended").write_text(f"{boot_id()} {os.getpid()} 0")
     agent = subprocess.Popen([sys.executable, "manage.py", "agent"], cwd=settings.BASE_DIR, stderr=subprocess.DEVNULL)
     bench.until_ended(job)
     agent.terminate()
     agent.wait(timeout=20)
     assert bench.status(paused) == Status.PAUSED
+    assert not suspension.is_suspended()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_was_still_saving_when_the_server_came_back_goes_on(bench, make_job, user):
+    job = make_job(steps=5000)
+    bench.start(job)
+    bench.until_step(job, 3)
+    bench.kill_supervisor(job)
+    assert services.trainings_suspend() == 1
+    assert services.trainings_wake() == 0
+    assert bench.status(job) == Status.PAUSING
+    agent = Agent()
+    agent.turn()
+    until(lambda: [agent.turn()] and bench.attempt(job).n == 2)
+    bench.until_status(job, Status.RUNNING)
+    after = [step.after for step in selectors.timeline_of(job)]
+    assert after[2:] == ["running", "pausing", "paused", "queued", "starting", "running"]
+    assert bench.attempt(job).from_step >= 3
+    services.job_cancel(user, job.pk)
+    bench.until_ended(job)
 
 
 def test_ringing_without_redis_is_silent(redis_server):

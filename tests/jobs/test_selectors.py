@@ -110,6 +110,30 @@ def test_search_filter_and_sort(user, other_user):
     assert {alpha.pk, beta.pk, gamma.pk} == {summary.id for summary in selectors.jobs_of(user, verb="train")}
 
 
+def test_search_by_what_the_page_shows(user):
+    source = dataset(user, "Swiss birds")
+    training(user, "grey", model="lenet5", status=Status.WAITING, dataset=source.pk)
+    training(user, "colour", model="resnet20", dataset=source.pk + 1)
+
+    def titles(q):
+        return [summary.title for summary in selectors.runs_of(user, q=q)]
+
+    assert titles("swiss BIRDS") == ["grey"]
+    assert titles("lenet-5") == ["grey"]
+    assert titles("resnet-20") == ["colour"]
+    assert titles("resnet-20 birds") == []
+
+
+def test_sort_by_the_device_of_the_latest_attempt(user):
+    devices = {"moved": (["GPU 0"], ["GPU 2"]), "stayed": (["GPU 1"],), "an import": ([],), "new": ()}
+    for title, held in devices.items():
+        job = training(user, title)
+        for n, names in enumerate(held, 1):
+            Attempt.objects.create(job=job, n=n, fence=n, host="h", devices=names, ended_at=timezone.now())
+    assert [summary.title for summary in selectors.runs_of(user, sort="device")][:2] == ["stayed", "moved"]
+    assert [summary.title for summary in selectors.runs_of(user, sort="-device")][:2] == ["moved", "stayed"]
+
+
 def test_every_sort_key_works(user):
     training(user, "one")
     for key in selectors.SORTS:
@@ -184,6 +208,17 @@ def test_artifacts_in_the_trash_are_not_listed(user):
     assert [info.name for info in selectors.artifacts_of(job)] == ["dataset"]
     Artifact.objects.update(trashed_at=timezone.now())
     assert selectors.artifacts_of(job) == []
+
+
+def test_devices_that_are_gone_are_not_listed():
+    now = timezone.now()
+    for uuid, host, kind, age_s in (("cpu:a:0", "a", "cpu", 0), ("GPU-1", "a", "cuda", 2), ("GPU-2", "a", "cuda", 300),
+                                    ("cpu:b:0", "b", "cpu", 300)):  # fmt: skip
+        Device.objects.create(uuid=uuid, host=host, kind=kind, name=uuid, seen_at=now - timedelta(seconds=age_s))
+    assert [device.uuid for device in selectors.devices_list()] == ["GPU-1", "cpu:a:0"]
+    # The agent pauses: what was there a moment before is there still.
+    Device.objects.update(seen_at=now - timedelta(hours=1))
+    assert len(selectors.devices_list()) == 4
 
 
 def test_devices_with_who_uses_them(user, other_user, django_assert_num_queries):

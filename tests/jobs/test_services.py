@@ -162,6 +162,16 @@ def test_the_device_of_the_spec_follows_the_wish(user, imported):
     assert {wish: job.spec["device"] for wish, job in jobs.items()} == wishes
 
 
+def test_a_device_that_is_gone_is_refused(user, imported):
+    dataset, _ = imported()
+    now = timezone.now()
+    Device.objects.create(uuid="GPU-7", host="lab1", kind="cuda", name="GPU 0", seen_at=now - timedelta(minutes=5))
+    Device.objects.create(uuid="cpu:h:0", host="h", kind="cpu", name="CPU", seen_at=now)
+    with pytest.raises(SpecInvalid, match="GPU 0 on lab1 is gone; it was last seen 20") as refused:
+        services.training_submit(user, request(dataset, devices=["GPU-7"]))
+    assert refused.value.hint == "Choose one of: any, cpu, cpu:h:0."
+
+
 def test_a_run_is_not_a_dataset(user, imported):
     run = services.training_submit(user, request(imported()[0]))
     with pytest.raises(SpecInvalid, match="is a run, not a dataset"):

@@ -6,7 +6,7 @@ import pytest
 
 from jobs import selectors, services
 from jobs.dispatch import dispatch
-from jobs.models import Artifact, Attempt, DeviceLease, JobEvent
+from jobs.models import Artifact, Attempt, DeviceLease, Job, JobEvent
 from jobs.reconcile import reconcile
 from jobs.states import Status
 from tests.jobs.scripted_engine import value_at
@@ -87,6 +87,14 @@ def test_cancel_finishes_the_step_and_saves(bench, make_job, user):
     assert job.status == Status.CANCELLED
     assert Artifact.objects.filter(made_by=job, name=f"step-{job.done}").exists()
     assert_seq_without_gap(bench, job)
+
+
+def test_the_room_it_takes_on_the_disk_is_known_while_it_runs(bench, make_job, user):
+    job = make_job(steps=5000)
+    bench.start(job)
+    until(lambda: Job.objects.filter(pk=job.pk, status=Status.RUNNING, disk_bytes__gt=0).exists())
+    services.job_cancel(user, job.pk)
+    bench.until_ended(job)
 
 
 def test_cancel_before_the_engine_started(bench, make_job, user):
