@@ -123,8 +123,9 @@ class TimedBatches:
         now = time.perf_counter()
         if self._n_steps:
             self.blocks_s.append(now - self._began_at - self.validation_s)
-        self._stop.asked = len(self.blocks_s) >= self._n_blocks
-        self._switch.turn(on=len(self.blocks_s) % 2 == 1 and not self._stop.asked)
+        if is_over := len(self.blocks_s) >= self._n_blocks:
+            self._stop.ask()
+        self._switch.turn(on=len(self.blocks_s) % 2 == 1 and not is_over)
         self.validation_s = 0.0
         self._began_at = time.perf_counter()
 
@@ -193,7 +194,8 @@ def _train(folder: Path, model: str, n_pairs: int) -> list[float]:
         at,
         guard=FiniteGuard(
             sink,
-            torch.device("cpu"),
+            device=torch.device("cpu"),
+            reads_at_once=True,
             learning_rate=run.learning_rate,
             steps_per_epoch=run.train.n_batches,
             precision="fp32",

@@ -12,11 +12,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from django.conf import settings
+from django.contrib.auth import SESSION_KEY, update_session_auth_hash
 from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
 from django.contrib.auth.models import User
 from django.core import signing
 from django.db import IntegrityError, transaction
 from django.db.models import Q
+from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.crypto import constant_time_compare, salted_hmac
 
@@ -210,6 +212,20 @@ def _state(user: User) -> str:
     """Changes with a password and with a sign-in, so that each of them ends the links made before."""
     last_login = user.last_login.isoformat() if user.last_login else ""
     return salted_hmac(LINK_SALT, f"{user.pk}:{user.password}:{last_login}").hexdigest()
+
+
+def own_name_change(user: User, display_name: str) -> None:
+    user.first_name = display_name
+    user.save(update_fields=["first_name"])
+
+
+def own_password_change(request: HttpRequest, user: User, password: str) -> None:
+    """End all sessions of the user but the one that asks; tokens stay."""
+    user.set_password(password)
+    user.save(update_fields=["password"])
+    # A token may be sent beside the session of somebody else, which is left as it is.
+    if request.session.get(SESSION_KEY) == str(user.pk):
+        update_session_auth_hash(request, user)
 
 
 def invitation_withdraw(by: User, user_id: int) -> None:

@@ -13,16 +13,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
+from typing import Any, Self
 
 from django.conf import settings
 
 from jobs.models import Artifact
 from jobs.storage import storage
 from wire.errors import DatasetMissing
-from wire.specs import Augmentation, Colour, Resize
+from wire.specs import Augmentation, Colour, Resize, TrainOptions
 
 MAKING_TAKES_AT_MOST_S = 60.0
 WAITING_TAKES_AT_MOST_S = 30.0
+N_EXAMPLES = 12
+N_PICTURES = 24
+THUMBNAIL_PX = 128
 KEPT = 300
 """Cached answers; the oldest go first."""
 
@@ -40,6 +44,16 @@ class Look:
     colour: Colour
     augmentation: Augmentation = "none"
     seed: int = 0
+
+    @classmethod
+    def of_training(cls, options: TrainOptions) -> Self:
+        return cls(options.image_px, options.resize, options.colour, options.augmentation, options.seed)
+
+    @classmethod
+    def of_dataset(cls, meta: dict[str, Any]) -> Self:
+        """Whole pictures, at their own size where they are small."""
+        side_px = max(meta["width_px"]["median"], meta["height_px"]["median"]) if meta else THUMBNAIL_PX
+        return cls(max(8, min(side_px, THUMBNAIL_PX)), "fill", "grey" if meta.get("colour") == "grey" else "rgb")
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,12 +91,25 @@ def read_gpus() -> list[Reading]:
     if nvml is None:
         return []
     readings = []
-    for index in range(nvml.nvmlDeviceGetCount()):
+    for index in range(_n_gpus(nvml)):
         try:
             readings.append(_read_gpu(nvml, index))
         except nvml.NVMLError as error:
             log.warning("gpu=%s does not answer: %s", index, error)
     return readings
+
+
+def _n_gpus(nvml: Any) -> int:
+    try:
+        return int(nvml.nvmlDeviceGetCount())
+    except nvml.NVMLError as error:
+        _warn_once(f"the GPU driver does not answer, so no GPU is used: {error}")
+        return 0
+
+
+@cache
+def _warn_once(text: str) -> None:
+    log.warning(text)
 
 
 def _read_gpu(nvml: Any, index: int) -> Reading:

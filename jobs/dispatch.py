@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import Max, Q
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
 from jobs import launch, retry, suspension, transitions
 from jobs.devices import DeviceWatch, cpu_slot, present
-from jobs.host import host_name
+from jobs.host import attempts_here, host_name
 from jobs.models import Attempt, Device, DeviceLease, Job
 from jobs.states import Status
 
 MOST_IMPORTS = 2
+MOST_COUNTED = 20
+"""Further back in the queue a job is not told its place, which would change with every job that starts."""
+MOST_ANNOUNCED = 50
+"""Jobs at once that open pages are told of, which fetch each of them anew."""
 LEASE = timedelta(minutes=1)
 """Renewed by the supervisor; counted in the time of the database."""
 
@@ -30,29 +35,45 @@ def dispatch() -> list[int]:
         return []
     if not Device.objects.filter(uuid=cpu_slot()).exists():
         DeviceWatch().look()
-    begun = _claim_what_fits()
+    plan = _look_over_the_queue()
+    begun = _claim_what_fits(plan.placed) if plan.placed else []
     for attempt in begun:
         log.info("dispatched job=%s attempt=%s devices=%s", attempt.job_id, attempt.n, attempt.devices)
         launch.start_supervisor(attempt)
+    _say_why_they_wait(plan.told)
     return [attempt.pk for attempt in begun]
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    placed: list[tuple[Job, list[Device]]]
+    told: list[Job]
+    """Those that wait for another reason than their rows say, with the new one."""
+
+
+def _look_over_the_queue() -> _Plan:
+    """What could start now. Only reads, so that a long queue keeps nobody from writing."""
+    room = _Room()
+    plan = _Plan([], [])
+    queue = Job.objects.filter(status=Status.QUEUED, trashed_at=None).order_by("-priority", "pk")
+    for job in queue.only("verb", "wants", "wait_reason", "title", "private"):
+        devices, reason = room.place(job)
+        if devices is not None:
+            plan.placed.append((job, devices))
+        elif job.wait_reason != reason[:300]:
+            job.wait_reason = reason[:300]
+            plan.told.append(job)
+    return plan
+
+
 @transaction.atomic
-def _claim_what_fits() -> list[Attempt]:
-    """One pass over the queue."""
+def _claim_what_fits(placed: Sequence[tuple[Job, list[Device]]]) -> list[Attempt]:
+    """What is still free of the places that were found; what is not is looked over again the next time."""
     # The row of the CPU slot is the host's turnstile: one claims at a time, whoever calls.
     Device.objects.select_for_update().get(uuid=cpu_slot())
     room = _Room()
-    begun = []
-    for job in (
-        Job.objects.select_for_update().filter(status=Status.QUEUED, trashed_at=None).order_by("-priority", "pk")
-    ):
-        devices, reason = room.place(job)
-        if devices is None:
-            _say_why_it_waits(job, reason)
-        elif (attempt := _claim(job, devices)) is not None:
-            begun.append(attempt)
-    return begun
+    claims = (_claim(job, devices) for job, devices in placed if room.has(job, devices))
+    return [attempt for attempt in claims if attempt is not None]
 
 
 def _claim(job: Job, devices: Sequence[Device]) -> Attempt | None:
@@ -74,13 +95,14 @@ def _claim(job: Job, devices: Sequence[Device]) -> Attempt | None:
         devices=[device.name for device in devices],
     )
     for device in devices:
+        DeviceLease.objects.filter(device=device, attempt__ended_at__isnull=False).delete()
         DeviceLease.objects.create(device=device, attempt=attempt, expires_at=Now() + LEASE)
     return attempt
 
 
-def _say_why_it_waits(job: Job, reason: str) -> None:
-    if job.wait_reason != reason[:300]:
-        Job.objects.filter(pk=job.pk, status=Status.QUEUED).update(wait_reason=reason[:300])
+def _say_why_they_wait(jobs: Sequence[Job]) -> None:
+    Job.objects.filter(status=Status.QUEUED).bulk_update(jobs, ["wait_reason"])
+    for job in jobs[:MOST_ANNOUNCED]:
         transitions.announce(job.pk)
 
 
@@ -89,16 +111,25 @@ class _Room:
 
     def __init__(self) -> None:
         self._devices = _present_devices()
-        self._holders = {
-            lease.device_id: lease.attempt.job
-            for lease in DeviceLease.objects.filter(device__host=host_name()).select_related("attempt__job")
-        }
-        self._n_imports = Attempt.objects.filter(host=host_name(), ended_at=None, job__verb="import").count()
+        self._holders = _holders()
+        imports = Attempt.objects.filter(attempts_here(), ended_at=None, job__verb="import")
+        self._n_imports = imports.count()
         self._n_waiting = {"import": 0, "device": 0}
+        self._lately_lost = _ended_lately()
+
+    def has(self, job: Job, devices: Sequence[Device]) -> bool:
+        """Whether this place is free; then it is the job's."""
+        if job.verb == "import":
+            return self._place_import()[0] is not None
+        usable = {device.pk for device in self._devices if not device.drained} - self._holders.keys()
+        if not usable.issuperset(device.pk for device in devices):
+            return False
+        self._holders.update((device.pk, job) for device in devices)
+        return True
 
     def place(self, job: Job) -> tuple[list[Device] | None, str]:
         """Devices for the job (none are needed for an import), or None and the reason why it waits."""
-        soonest = retry.not_before(job)
+        soonest = retry.not_before(job) if job.pk in self._lately_lost else None
         if soonest is not None and soonest > timezone.now():
             return None, f"Its process was lost; the next attempt begins at {soonest:%H:%M:%S} UTC"
         return self._place_import() if job.verb == "import" else self._place_on_device(job)
@@ -141,9 +172,26 @@ class _Room:
     def _place_in_queue(self, line: str) -> str:
         self._n_waiting[line] += 1
         ahead = self._n_waiting[line] - 1
+        if ahead > MOST_COUNTED:
+            return f"; more than {MOST_COUNTED} ahead in the queue"
         return f"; {ahead} ahead in the queue" if ahead else "; next in the queue"
 
 
 def _present_devices() -> list[Device]:
     """Devices of this host that still answer, GPUs first."""
     return present(Device.objects.filter(host=host_name()).order_by("-kind", "name", "uuid"))
+
+
+def _holders() -> dict[int, Job]:
+    """Who uses which device of this host, by the device's key. A lease of an ended attempt is none."""
+    ours = Q(device__host=host_name()) | Q(attempt__in=Attempt.objects.filter(attempts_here()))
+    leases = DeviceLease.objects.filter(ours, attempt__ended_at__isnull=True).select_related("attempt__job", "device")
+    slot = Device.objects.get(uuid=cpu_slot())
+    # Under a name that the host had before, its CPU has another row.
+    return {slot.pk if lease.device.kind == "cpu" else lease.device_id: lease.attempt.job for lease in leases}
+
+
+def _ended_lately() -> set[int]:
+    """Queued jobs with an attempt that ended so short a time ago that the next one may have to wait."""
+    since = timezone.now() - timedelta(seconds=max(retry.DELAYS_S))
+    return set(Attempt.objects.filter(job__status=Status.QUEUED, ended_at__gt=since).values_list("job_id", flat=True))

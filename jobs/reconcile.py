@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 
 from jobs import launch
-from jobs.host import host_name
+from jobs.host import attempts_here
 from jobs.lineage import dataset_job_id, wake_dependents
 from jobs.models import Attempt, DeviceLease, Job
 from jobs.states import Status
@@ -23,13 +23,21 @@ def reconcile() -> list[int]:
     _wake_sleepers()
     orphans = [
         attempt
-        for attempt in Attempt.objects.filter(host=host_name(), ended_at__isnull=True)
+        for attempt in Attempt.objects.filter(attempts_here(), ended_at__isnull=True)
         if not launch.is_supervised(attempt)
     ]
-    for attempt in orphans:
-        log.warning("adopting job=%s attempt=%s: its supervisor is gone", attempt.job_id, attempt.n)
+    return [attempt.pk for attempt in orphans if _adopt(attempt)]
+
+
+def _adopt(attempt: Attempt) -> bool:
+    """False where no supervisor could be started: the others are adopted all the same, this one at the next look."""
+    log.warning("adopting job=%s attempt=%s: its supervisor is gone", attempt.job_id, attempt.n)
+    try:
         launch.start_supervisor(attempt)
-    return [attempt.pk for attempt in orphans]
+    except OSError as error:
+        log.error("job=%s attempt=%s gets no supervisor: %s", attempt.job_id, attempt.n, error)  # noqa: TRY400
+        return False
+    return True
 
 
 def _wake_sleepers() -> None:

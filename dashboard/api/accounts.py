@@ -12,11 +12,30 @@ from pydantic import ConfigDict, Field
 from dashboard import accounts
 from dashboard.accounts import Person
 from dashboard.api.bodies import answers
+from dashboard.errors import RequestInvalid
+from dashboard.forms.accounts import OwnPasswordForm
 from dashboard.visitor import SignedIn
 from jobs.models import ApiToken
 from jobs.services import token_create, token_revoke
 
 router = Router()
+
+
+PASSWORD_FIELDS = {"old": "current", "password": "new", "again": "new"}
+"""Of the page's form, by their names here."""
+
+
+class OwnChange(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    display_name: Annotated[str, Field(max_length=150)] | None = None
+
+
+class PasswordWish(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    current: str
+    new: Annotated[str, Field(min_length=1)]
 
 
 class TokenOut(Schema):
@@ -64,6 +83,25 @@ class PersonChange(Schema):
 @router.get("/me", response=answers(Person), summary="Who is calling")
 def me(request: SignedIn) -> Person:
     return accounts.person_of(request.user)
+
+
+@router.patch("/me", response=answers(Person), summary="Change one's own display name")
+def me_change(request: SignedIn, change: OwnChange) -> Person:
+    if change.display_name is not None:
+        accounts.own_name_change(request.user, change.display_name)
+    return accounts.person_of(request.user)
+
+
+@router.post("/me/password", response=answers(None, status=204), summary="Change one's own password")
+def me_password(request: SignedIn, wish: PasswordWish) -> Status[None]:
+    """Other sessions end; tokens stay."""
+    form = OwnPasswordForm(request.user, {"old": wish.current, "password": wish.new, "again": wish.new})
+    if not form.is_valid():
+        fields = {PASSWORD_FIELDS[name]: " ".join(map(str, texts)) for name, texts in form.errors.items()}
+        name, text = next(iter(fields.items()))
+        raise RequestInvalid(f"{name}: {text}", hint="The password was not changed.", fields=fields)
+    accounts.own_password_change(request, request.user, wish.new)
+    return Status(204, None)
 
 
 @router.get("/tokens", response=answers(list[TokenOut]), summary="Own tokens")

@@ -3,6 +3,7 @@ from __future__ import annotations
 from ninja import Router, Status
 
 from dashboard.api.bodies import answers
+from dashboard.previews import N_PICTURES, Look, Tile, pictures_of
 from dashboard.visitor import SignedIn
 from jobs.access import job_for
 from jobs.requests import ImportRequest
@@ -26,6 +27,17 @@ def dataset_import(request: SignedIn, wish: ImportRequest) -> Status[JobSummary]
 
 @router.get("/{int:job_id}", response=answers(JobSummary), summary="One dataset")
 def dataset_get(request: SignedIn, job_id: int) -> JobSummary:
+    return _dataset(request, job_id)
+
+
+@router.get("/{int:job_id}/pictures", response=answers(list[Tile]), summary="A few pictures of it")
+def dataset_pictures(request: SignedIn, job_id: int) -> list[Tile]:
+    """Of each class some, as they are; the first time this takes seconds."""
+    dataset = _dataset(request, job_id)
+    return pictures_of(job_id, Look.of_dataset(dataset.dataset_meta or {}), n=N_PICTURES)
+
+
+def _dataset(request: SignedIn, job_id: int) -> JobSummary:
     job = job_for(request.user, job_id)
     if job.verb != "import":
         raise NotFound(f"#{job_id} is a run, not a dataset.", hint=f"Look at /api/v1/jobs/{job_id}.")

@@ -12,7 +12,8 @@ from ninja.operation import Operation
 from dashboard.api import accounts, catalog, curves, datasets, devices, jobs, trainings
 from dashboard.api.auth import BearerToken, PageSession
 from dashboard.errors import NotPermitted, NotSignedIn, Refusal, RequestInvalid, TooManyAttempts, answer
-from wire.errors import FoveaError, NotFound
+from dashboard.previews import PreviewError
+from wire.errors import ActionRefused, FoveaError, NotFound
 
 DESCRIPTION = """
 Everything that the pages do. Sign in with `Authorization: Bearer TOKEN` (made at `/settings/tokens/`), or use the
@@ -91,6 +92,10 @@ def _no_such_thing(request: HttpRequest, error: Any) -> HttpResponse:
     )
 
 
+def _no_pictures(request: HttpRequest, error: Any) -> HttpResponse:
+    return answer(request, ActionRefused(str(error), hint="Change a setting, or try again in a while."))
+
+
 def _unexpected(request: HttpRequest, error: Any) -> NoReturn:
     """Left to Django, which logs it and calls ``dashboard.errors.server_error``."""
     raise error
@@ -101,4 +106,5 @@ api.add_exception_handler(Refusal, _our_error)
 api.add_exception_handler(ValidationError, _invalid)
 api.add_exception_handler(HttpError, _http_error)
 api.add_exception_handler(Http404, _no_such_thing)
+api.add_exception_handler(PreviewError, _no_pictures)
 api.add_exception_handler(Exception, _unexpected)

@@ -270,7 +270,7 @@ class TrainForm:
     def is_valid(self) -> bool:
         if self.data is None:
             return not self.device_problem
-        valid = all([form.is_valid() for form in self.card_forms]) and not self.device_problem
+        valid = all(form.is_valid() for form in self.card_forms) and not self.device_problem
         valid = valid and not self.start_problem
         if valid and (refusal := refusal_of(self.card, self.options_form.cleaned_data["image_px"])):
             self.options_form.add_error("image_px", refusal)

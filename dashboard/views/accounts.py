@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth import login, update_session_auth_hash
+from django.contrib.auth import login
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.views import LoginView
 from django.forms import Form
@@ -125,16 +125,13 @@ def account(request: SignedIn) -> HttpResponse:
     )
     password = OwnPasswordForm(user, request.POST if sent == "password" else None)
     if sent == "profile" and profile.is_valid():
-        user.first_name = profile.cleaned_data["display_name"]
-        user.save(update_fields=["first_name"])
+        accounts.own_name_change(user, profile.cleaned_data["display_name"])
         messages.success(request, "Saved.")
         response = redirect("account")
         response.set_cookie("theme", profile.cleaned_data["theme"], max_age=YEAR_S, samesite="Lax")
         return response
     if sent == "password" and password.is_valid():
-        user.set_password(password.cleaned_data["password"])
-        user.save(update_fields=["password"])
-        update_session_auth_hash(request, user)
+        accounts.own_password_change(request, user, password.cleaned_data["password"])
         messages.success(request, "The password is changed. Other browsers are signed out.")
         return redirect("account")
     status = 422 if profile.errors or password.errors else 200

@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from dashboard.previews import Look, PreviewError, pictures_of
+from dashboard.previews import N_PICTURES, Look, PreviewError, pictures_of
 from dashboard.visitor import SignedIn
 from jobs.access import job_for, visible_jobs
 from jobs.lineage import dataset_spec_path
@@ -19,8 +19,6 @@ from jobs.states import ENDED, Status
 from jobs.summaries import summaries_of
 from wire.errors import NotFound
 
-N_PICTURES = 24
-THUMBNAIL_PX = 128
 SPLIT_LABELS = {"train": "Training", "val": "Validation", "test": "Test"}
 
 
@@ -58,16 +56,10 @@ def pictures(request: SignedIn, job_id: int) -> HttpResponse:
     """A few images of the dataset; made by the engine the first time, hence asked for by the page when it is there."""
     job = _import_of(request, job_id)
     try:
-        tiles = pictures_of(job.pk, _look(job_summary(job).dataset_meta or {}), n=N_PICTURES)
+        tiles = pictures_of(job.pk, Look.of_dataset(job_summary(job).dataset_meta or {}), n=N_PICTURES)
     except PreviewError as error:
         return render(request, "training/previews.html", {"error": str(error)})
     return render(request, "training/previews.html", {"tiles": tiles})
-
-
-def _look(meta: dict[str, Any]) -> Look:
-    """Whole pictures, at their own size where they are small."""
-    side_px = max(meta["width_px"]["median"], meta["height_px"]["median"]) if meta else THUMBNAIL_PX
-    return Look(max(8, min(side_px, THUMBNAIL_PX)), "fill", "grey" if meta.get("colour") == "grey" else "rgb")
 
 
 def _import_of(request: SignedIn, job_id: int) -> Job:

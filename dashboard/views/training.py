@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from dashboard.forms.train_form import TrainForm
-from dashboard.previews import Look, PreviewError, pictures_of
+from dashboard.previews import N_EXAMPLES, Look, PreviewError, pictures_of
 from dashboard.visitor import SignedIn
 from jobs.access import job_for
 from jobs.planning import DatasetFacts
@@ -20,8 +20,6 @@ from jobs.services import training_request_of, training_spec, training_submit
 from jobs.states import Status
 from jobs.storage import storage
 from wire.errors import NotFound, UserError
-
-N_PREVIEWS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +66,8 @@ def previews(request: SignedIn) -> HttpResponse:
     wish = form.request()
     if wish is None:
         return render(request, "training/previews.html", {"error": "Mend the marked fields to see examples."})
-    options = wish.options
-    look = Look(options.image_px, options.resize, options.colour, options.augmentation, options.seed)
     try:
-        tiles = pictures_of(form.dataset.id, look, n=N_PREVIEWS)
+        tiles = pictures_of(form.dataset.id, Look.of_training(wish.options), n=N_EXAMPLES)
     except PreviewError as error:
         return render(request, "training/previews.html", {"error": str(error)})
     return render(request, "training/previews.html", {"tiles": tiles})

@@ -1,6 +1,9 @@
 /** The tables of the home page: selection, and rows that stay true without a reload. */
 
-const SOCKET_RETRY_MS = 2000;
+import { followChanges } from "./home/changes.js";
+
+/** @typedef {import("./home/changes.js").ListState} ListState */
+
 const POLL_MS = 5000;
 const COALESCE_MS = 1000;
 /** Progress and time left move on without the job's state changing, so the rows of live jobs are asked for as well. */
@@ -14,8 +17,17 @@ const selected = new Set();
 /** Jobs that changed since the last refresh. @type {Set<number>} */
 const changed = new Set();
 
+/** @type {Record<ListState, {label: string, title: string}>} */
+const WORDS = {
+  live: { label: "Live", title: "What happens is shown at once." },
+  polling: { label: "Polling", title: "No live connection; the server is asked every 5 seconds." },
+  "signed-out": { label: "Signed out", title: "Reload the page and sign in to go on." },
+};
+
 let refreshAt = 0;
 let poll = 0;
+let liveRows = 0;
+let signedOut = false;
 
 /** @returns {NodeListOf<HTMLInputElement>} */
 function boxes(/** @type {ParentNode} */ root) {
@@ -89,30 +101,31 @@ function refreshLiveRows() {
   for (const row of document.querySelectorAll("tr[data-live]")) onJobChanged(Number(row.getAttribute("data-job")));
 }
 
-/** @param {boolean} live whether the socket tells what changes; without it the tables are asked for now and then. */
-function watch(live) {
-  if (live === (poll === 0)) return;
-  window.clearInterval(poll);
-  poll = live ? 0 : window.setInterval(refreshAll, POLL_MS);
+/** @param {ListState} state */
+function showState(state) {
+  const chip = document.querySelector("[data-connection]");
+  if (!(chip instanceof HTMLElement)) return;
+  chip.dataset.connection = state;
+  chip.textContent = WORDS[state].label;
+  chip.title = WORDS[state].title;
 }
 
-function listen() {
+/** @param {ListState} state */
+function onState(state) {
+  showState(state);
+  window.clearInterval(poll);
+  poll = state === "polling" ? window.setInterval(refreshAll, POLL_MS) : 0;
+  if (state !== "signed-out") return;
+  // Every answer from now on would be the page to sign in.
+  signedOut = true;
+  window.clearInterval(liveRows);
+  window.clearTimeout(refreshAt);
+}
+
+function openSocket() {
   const scheme = location.protocol === "https:" ? "wss" : "ws";
   const socket = new WebSocket(`${scheme}://${location.host}/ws/changes/`);
-  socket.addEventListener("open", () => {
-    watch(true);
-    // What happened while nobody listened.
-    refreshAll();
-  });
-  socket.addEventListener("message", (message) => {
-    const body = JSON.parse(message.data);
-    if (body.type === "changed") onJobChanged(body.job);
-    if (body.type === "live") watch(body.ok);
-  });
-  socket.addEventListener("close", () => {
-    watch(false);
-    setTimeout(listen, SOCKET_RETRY_MS);
-  });
+  return /** @type {import("./home/changes.js").ChangesSocket} */ (/** @type {unknown} */ (socket));
 }
 
 if (lists) {
@@ -120,9 +133,10 @@ if (lists) {
   document.addEventListener("htmx:afterSettle", showSelection);
   document.addEventListener("htmx:oobAfterSwap", showSelection);
   document.addEventListener("visibilitychange", () => {
-    if (!document.hidden) refreshAll();
+    if (!document.hidden && !signedOut) refreshAll();
   });
-  setInterval(refreshLiveRows, LIVE_ROWS_MS);
+  liveRows = window.setInterval(refreshLiveRows, LIVE_ROWS_MS);
   showSelection();
-  listen();
+  const setTimer = (/** @type {() => void} */ run, /** @type {number} */ delay_ms) => setTimeout(run, delay_ms);
+  followChanges({ openSocket, setTimer }, { state: onState, changed: onJobChanged, missed: refreshAll });
 }

@@ -27,7 +27,7 @@ def chromium_path() -> str | None:
     return os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 
 
-# Not for the session: while it lives, playwright's event loop counts as running, and asynchronous tests cannot start one.
+# Not for the session: while it lives, playwright's event loop counts as running, and asynchronous tests fail.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     path = chromium_path()

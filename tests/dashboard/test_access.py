@@ -146,7 +146,8 @@ def test_a_private_job_is_not_there_for_others_in_bodies_and_lists(api, hidden):
     dataset, run = hidden
     body = {"dataset": dataset.pk, "model": {"name": "lenet5"}, "options": {"image_px": 32}}
     post = {"content_type": "application/json"}
-    assert api.post("/api/v1/trainings", data=json.dumps(body), **post).status_code == 404
+    for path in ("/api/v1/trainings", "/api/v1/trainings/spec", "/api/v1/trainings/previews"):
+        assert api.post(path, data=json.dumps(body), **post).status_code == 404
     assert api.get(f"/api/v1/trainings/defaults?dataset={dataset.pk}").status_code == 404
     assert api.post("/api/v1/jobs/delete", data=json.dumps({"ids": [run.pk]}), **post).status_code == 404
     assert api.get("/api/v1/jobs").json() == []

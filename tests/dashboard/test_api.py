@@ -9,6 +9,7 @@ from django.test import Client
 from dashboard.api.root import api as served
 from jobs.models import Job
 from jobs.services import token_create
+from tests.conftest import PASSWORD
 from tests.dashboard.makers import import_job, training_job
 
 SNAPSHOT = Path(__file__).parent / "api_operations.txt"
@@ -211,6 +212,34 @@ def test_the_defaults_can_be_sent_as_they_are_and_come_back(api, dataset, redis_
     assert again["retry_of"] == made.json()["id"]
 
 
+def test_the_spec_is_told_and_nothing_started(api, dataset, redis_server):
+    wish = api.get(f"/api/v1/trainings/defaults?dataset={dataset.pk}").json()["request"]
+    told = post(api, "/trainings/spec", wish).json()
+    assert not Job.objects.filter(verb="train").exists()
+    post(api, "/trainings", wish)
+    assert told == Job.objects.get(verb="train").spec
+    assert post(api, "/trainings/spec", wish | {"devices": ["GPU-gone"]}).status_code == 400
+
+
+def test_pictures_that_cannot_be_made_are_refused_in_words(api, dataset, run):
+    dataset.artifacts.update(sha256="f" * 64)
+    wish = api.get(f"/api/v1/trainings/defaults?dataset={dataset.pk}").json()["request"]
+    for answer in (post(api, "/trainings/previews", wish), api.get(f"/api/v1/datasets/{dataset.pk}/pictures")):
+        assert answer.status_code == 409
+        assert "could not be made" in answer.json()["error"]["message"]
+    assert api.get(f"/api/v1/datasets/{run.pk}/pictures").status_code == 404
+
+
+@pytest.mark.slow
+def test_pictures_of_a_dataset_and_of_a_training(api, imported_digits):
+    whole = api.get(f"/api/v1/datasets/{imported_digits.pk}/pictures").json()
+    assert len(whole) == 24
+    wish = api.get(f"/api/v1/trainings/defaults?dataset={imported_digits.pk}").json()["request"]
+    seen = post(api, "/trainings/previews", wish).json()
+    assert len(seen) == 12
+    assert all(tile["src"].startswith("data:image/png;base64,") and tile["label"] for tile in whole + seen)
+
+
 def test_defaults_need_images(api, user):
     waiting = import_job(user, status="running")
     assert api.get(f"/api/v1/trainings/defaults?dataset={waiting.pk}").status_code == 409
@@ -251,6 +280,48 @@ def test_the_catalogue(api):
 
 def test_devices(api):
     assert api.get("/api/v1/devices").json() == []
+
+
+def test_the_own_name_is_changed(api, user):
+    assert patch(api, "/me", {"display_name": "Countess"}).json()["display_name"] == "Countess"
+    assert patch(api, "/me", {}).json()["display_name"] == "Countess"
+    assert patch(api, "/me", {"display_name": "x" * 151}).json()["error"]["fields"].keys() == {"display_name"}
+    assert patch(api, "/me", {"administrator": True}).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"current": "wrong", "new": "a brand new phrase"}, "current"),
+        ({"current": PASSWORD, "new": "short"}, "new"),
+        ({"current": PASSWORD, "new": "1234567890"}, "new"),
+        ({"current": PASSWORD, "new": ""}, "new"),
+    ],
+)
+def test_a_password_is_held_to_the_rules_of_the_page(api, user, body, field):
+    refused = post(api, "/me/password", body)
+    assert refused.status_code == 422
+    assert list(refused.json()["error"]["fields"]) == [field]
+    user.refresh_from_db()
+    assert user.check_password(PASSWORD)
+
+
+def test_a_new_password_ends_the_other_sessions(api, user):
+    elsewhere = Client()
+    elsewhere.force_login(user)
+    assert post(api, "/me/password", {"current": PASSWORD, "new": "a brand new phrase"}).status_code == 204
+    assert api.get("/api/v1/me").status_code == 200
+    assert elsewhere.get("/api/v1/me").status_code == 401
+
+
+def test_a_new_password_by_token_leaves_the_session_of_another_alone(client, user, other_user):
+    _, secret = token_create(user, "script")
+    client.force_login(other_user)
+    bearer = {"Authorization": f"Bearer {secret}"}
+    new = {"current": PASSWORD, "new": "a brand new phrase"}
+    assert post(client, "/me/password", new, headers=bearer).status_code == 204
+    assert client.get("/api/v1/me").json()["name"] == "grace"
+    assert client.get("/api/v1/me", headers=bearer).json()["name"] == "ada"
 
 
 def test_tokens_are_made_listed_and_revoked(api, user):

@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 
 import pytest
-from django.conf import settings
 
 from dashboard.previews import Look, PreviewError, pictures_of
 from jobs.models import Job
-from jobs.storage import storage
 from tests.dashboard.makers import import_job, training_job
 
 HTMX = {"HX-Request": "true"}
@@ -19,18 +15,6 @@ def page(client, path, **more):
     answer = client.get(path, **more)
     assert answer.status_code == 200
     return answer.content.decode()
-
-
-@pytest.fixture
-def digits(user):
-    """A dataset with its files, imported by the engine itself."""
-    job = import_job(user)
-    folder = storage().job(job.pk)
-    folder.path.mkdir(parents=True)
-    folder.spec_path.write_text(json.dumps(job.spec))
-    command = [sys.executable, "-m", "engine", "import", "--dir", str(folder.path)]
-    subprocess.run(command, cwd=settings.BASE_DIR, check=True, capture_output=True)
-    return job
 
 
 def test_facts_splits_and_runs(api, user):
@@ -122,17 +106,17 @@ def test_only_the_owner_may_edit_or_delete(api, user, other_user):
 
 
 @pytest.mark.slow
-def test_pictures_are_made_by_the_engine_once(api, digits, monkeypatch):
-    html = page(api, f"/datasets/{digits.pk}/pictures")
+def test_pictures_are_made_by_the_engine_once(api, imported_digits, monkeypatch):
+    html = page(api, f"/datasets/{imported_digits.pk}/pictures")
     assert html.count("data:image/png;base64,") == 24
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    assert page(api, f"/datasets/{digits.pk}/pictures") == html
+    assert page(api, f"/datasets/{imported_digits.pk}/pictures") == html
 
 
 @pytest.mark.slow
-def test_augmented_pictures_differ_from_plain_ones(digits):
-    plain = pictures_of(digits.pk, Look(32, "squash", "grey"), n=4)
-    shifted = pictures_of(digits.pk, Look(32, "squash", "grey", "shift"), n=4)
+def test_augmented_pictures_differ_from_plain_ones(imported_digits):
+    plain = pictures_of(imported_digits.pk, Look(32, "squash", "grey"), n=4)
+    shifted = pictures_of(imported_digits.pk, Look(32, "squash", "grey", "shift"), n=4)
     assert [tile.label for tile in plain] == [tile.label for tile in shifted]
     assert [tile.src for tile in plain] != [tile.src for tile in shifted]
 

@@ -214,6 +214,8 @@ def test_checkpoints_have_their_numbers_and_the_best_is_marked(get, run):
     checkpoint(run, 20, epoch=2.0, **{"val/top1": 91.234, "val/loss": 0.3})
     best = checkpoint(run, 30, epoch=3.5, **{"val/top1": 95.5})
     Job.objects.filter(pk=run.pk).update(best_series="val/top1", best_value=95.5, best_step=30)
+    assert "?from=" not in text_of(get("run", run.pk))  # it may still replace them
+    Job.objects.filter(pk=run.pk).update(status="succeeded")
     html = text_of(get("run", run.pk))
     table = region(html, "checkpoints")
     newest, older = re.findall(r"<tr>\s*<th scope=\"row\">(.*?)</tr>", table, re.DOTALL)

@@ -185,6 +185,9 @@ def test_a_training_from_a_checkpoint_and_the_request_that_made_it(user, importe
     wish = request(
         dataset, init=CheckpointInit(artifact=made.pk), title="again", devices=["cpu"], options=TrainOptions(seed=4)
     )
+    with pytest.raises(ActionRefused, match="has not ended"):
+        services.training_submit(user, wish)
+    finish(first)
     job = services.training_submit(user, wish)
     assert job.spec["init"] == {"kind": "checkpoint", "path": f"../{first.pk}/artifacts/checkpoints/step-9.pt"}
     assert job.inputs.get(role="checkpoint").artifact == made
