@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 
 from django.db import transaction
 from django.db.models import Max, Q
@@ -40,7 +42,8 @@ def dispatch() -> list[int]:
     for attempt in begun:
         log.info("dispatched job=%s attempt=%s devices=%s", attempt.job_id, attempt.n, attempt.devices)
         launch.start_supervisor(attempt)
-    _say_why_they_wait(plan.told)
+    if plan.told:
+        _say_why_they_wait(plan.told)
     return [attempt.pk for attempt in begun]
 
 
@@ -69,11 +72,15 @@ def _look_over_the_queue() -> _Plan:
 @transaction.atomic
 def _claim_what_fits(placed: Sequence[tuple[Job, list[Device]]]) -> list[Attempt]:
     """What is still free of the places that were found; what is not is looked over again the next time."""
-    # The row of the CPU slot is the host's turnstile: one claims at a time, whoever calls.
-    Device.objects.select_for_update().get(uuid=cpu_slot())
+    _pass_turnstile()
     room = _Room()
     claims = (_claim(job, devices) for job, devices in placed if room.has(job, devices))
     return [attempt for attempt in claims if attempt is not None]
+
+
+def _pass_turnstile() -> None:
+    """One writes to the queue at a time, whoever calls: the row of the host's CPU slot is what they wait for."""
+    Device.objects.select_for_update().get(uuid=cpu_slot())
 
 
 def _claim(job: Job, devices: Sequence[Device]) -> Attempt | None:
@@ -100,8 +107,15 @@ def _claim(job: Job, devices: Sequence[Device]) -> Attempt | None:
     return attempt
 
 
+@transaction.atomic
 def _say_why_they_wait(jobs: Sequence[Job]) -> None:
-    Job.objects.filter(status=Status.QUEUED).bulk_update(jobs, ["wait_reason"])
+    _pass_turnstile()
+    by_reason = defaultdict(list)
+    for job in jobs:
+        by_reason[job.wait_reason].append(job.pk)
+    # Most of a long queue waits for the same: a few statements, where ``bulk_update`` holds the database for long.
+    for reason, ids in by_reason.items():
+        Job.objects.filter(pk__in=ids, status=Status.QUEUED).update(wait_reason=reason)
     for job in jobs[:MOST_ANNOUNCED]:
         transitions.announce(job.pk)
 
@@ -115,7 +129,6 @@ class _Room:
         imports = Attempt.objects.filter(attempts_here(), ended_at=None, job__verb="import")
         self._n_imports = imports.count()
         self._n_waiting = {"import": 0, "device": 0}
-        self._lately_lost = _ended_lately()
 
     def has(self, job: Job, devices: Sequence[Device]) -> bool:
         """Whether this place is free; then it is the job's."""
@@ -126,6 +139,13 @@ class _Room:
             return False
         self._holders.update((device.pk, job) for device in devices)
         return True
+
+    @cached_property
+    def _lately_lost(self) -> set[int]:
+        """Jobs whose next attempt may have to wait, because the last one ended so short a time ago."""
+        since = timezone.now() - timedelta(seconds=max(retry.DELAYS_S))
+        ended = Attempt.objects.filter(job__status=Status.QUEUED, ended_at__gt=since)
+        return set(ended.values_list("job_id", flat=True))
 
     def place(self, job: Job) -> tuple[list[Device] | None, str]:
         """Devices for the job (none are needed for an import), or None and the reason why it waits."""
@@ -189,9 +209,3 @@ def _holders() -> dict[int, Job]:
     slot = Device.objects.get(uuid=cpu_slot())
     # Under a name that the host had before, its CPU has another row.
     return {slot.pk if lease.device.kind == "cpu" else lease.device_id: lease.attempt.job for lease in leases}
-
-
-def _ended_lately() -> set[int]:
-    """Queued jobs with an attempt that ended so short a time ago that the next one may have to wait."""
-    since = timezone.now() - timedelta(seconds=max(retry.DELAYS_S))
-    return set(Attempt.objects.filter(job__status=Status.QUEUED, ended_at__gt=since).values_list("job_id", flat=True))

@@ -27,7 +27,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
-from jobs.stream import CHANGES, EVENT_FIELD, JOB_FIELD, events_key
+from jobs.stream import EVENT_FIELD, JOB_FIELD, changes_key, events_key
 
 BLOCK_MS = 200
 """Longest time a read waits, and so the longest time until a new topic joins it."""
@@ -101,7 +101,7 @@ class Subscription:
 
 
 def _key(topic: Topic) -> str:
-    return CHANGES if topic == "changes" else events_key(topic)
+    return changes_key() if topic == "changes" else events_key(topic)
 
 
 class Fanout:

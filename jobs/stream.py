@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 
 import redis
 from django.conf import settings
+from django.utils.crypto import salted_hmac
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeout
@@ -20,7 +21,6 @@ from redis.retry import Retry
 
 from wire.events import Envelope
 
-CHANGES: Final = "fovea:changes"
 EVENT_FIELD: Final = b"e"
 JOB_FIELD: Final = b"job"
 KEPT_EVENTS = 20_000
@@ -36,8 +36,17 @@ log = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
 
+def _key(name: str) -> str:
+    """Several installations may share one Redis: each has keys of its own, told apart by a hash of its secret."""
+    return f"fovea:{salted_hmac('jobs.stream', 'installation').hexdigest()[:12]}:{name}"
+
+
 def events_key(job_id: int) -> str:
-    return f"fovea:job:{job_id}:events"
+    return _key(f"job:{job_id}:events")
+
+
+def changes_key() -> str:
+    return _key("changes")
 
 
 @lru_cache(maxsize=4)
@@ -111,4 +120,4 @@ def published_seq(job_id: int) -> int | None:
 
 def publish_change(job_id: int) -> None:
     """Say that a job's row is not what it was."""
-    _ask(lambda redis: redis.xadd(CHANGES, {JOB_FIELD: str(job_id)}, maxlen=KEPT_CHANGES, approximate=True))
+    _ask(lambda redis: redis.xadd(changes_key(), {JOB_FIELD: str(job_id)}, maxlen=KEPT_CHANGES, approximate=True))

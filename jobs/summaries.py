@@ -79,7 +79,7 @@ def summaries_of(jobs: QuerySet[Job], user: User | None) -> list[JobSummary]:
             Prefetch("artifacts", Artifact.objects.filter(kind="dataset", trashed_at=None)),
         )
     )
-    titles = _dataset_titles(rows)
+    titles = _dataset_titles(rows, user)
     now = timezone.now()
     return [_summary(job, list(job.attempts.all()), titles, user, now) for job in rows]
 
@@ -89,9 +89,15 @@ def job_summary(job: Job, user: User | None = None) -> JobSummary:
     return summaries_of(Job.objects.filter(pk=job.pk), user)[0]
 
 
-def _dataset_titles(jobs: Sequence[Job]) -> dict[int, str]:
+def _dataset_titles(jobs: Sequence[Job], user: User | None) -> dict[int, str]:
+    """A run that everybody sees may have been trained on a dataset that not everybody sees."""
     wanted = {found for job in jobs if (found := dataset_job_id(job.spec)) is not None}
-    return dict(Job.objects.filter(pk__in=wanted).values_list("pk", "title"))
+    sources = Job.objects.filter(pk__in=wanted).only("title", "private", "owner_id")
+    return {source.pk: source.title if _is_shown(source, user) else "a private dataset" for source in sources}
+
+
+def _is_shown(source: Job, user: User | None) -> bool:
+    return not source.private or (user is not None and may_change(user, source))
 
 
 def _summary(

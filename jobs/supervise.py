@@ -98,6 +98,7 @@ class _Supervisor:
             beat.stop()
         log.info("ended job=%s attempt=%s: its process %s", self._attempt.job_id, self._attempt.n, how)
         patiently(lambda: close_by_exit(self._attempt, how))
+        self._feed.finish()
 
     def kill_engine(self) -> None:
         if self._engine is not None:

@@ -41,7 +41,7 @@ RUN_COLUMNS = (
     Column("Dataset", "dataset"),
     Column("Model", "model"),
     Column("Owner", "owner"),
-    Column("Device"),
+    Column("Device", "device"),
     Column("Started", "started"),
     Column("Duration", "duration", "num"),
     Column("Size", "disk", "num"),

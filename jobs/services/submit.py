@@ -101,7 +101,8 @@ def training_submit(owner: User, request: TrainingRequest) -> Job:
         title=request.title.strip() or f"{model_cards()[spec.model.name].label} on {source.title}"[:200],
         notes=request.notes,
         owner=owner,
-        private=request.private,
+        # Its title, its log and its pictures tell of the dataset.
+        private=request.private or source.private,
         wants=request.devices,
         wait_reason="" if ready else f"Waiting for the dataset {source.title} to be imported"[:300],
         retry_of=None if request.retry_of is None else job_for(owner, request.retry_of),

@@ -14,6 +14,8 @@ from wire.events import ENVELOPE, Envelope
 CATCH_UP = 1_000
 """At most so many events are sent again; who missed more fetches them from the file."""
 RETRY_S = 1.0
+LAST_RETRY_S = 0.1
+LAST_PATIENCE_S = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +37,23 @@ class StreamFeed:
             self._send(envelopes)
         elif self._published != self._recorded:
             self._catch_up()
+
+    def finish(self, patience_s: float = LAST_PATIENCE_S) -> None:
+        """Publish what is left, by and by while Redis is slow: after this nobody does it, and open pages would miss it.
+
+        Args:
+            patience_s: how long to try at most.
+        """
+        if self._published == self._recorded:
+            return
+        deadline = time.monotonic() + patience_s
+        self.push(())
+        while self._published != self._recorded and time.monotonic() < deadline:
+            time.sleep(LAST_RETRY_S)
+            self._retry_at = 0.0
+            self.push(())
+        # That the run has ended was told to the same silence.
+        stream.publish_change(self._job_id)
 
     def _catch_up(self) -> None:
         if time.monotonic() < self._retry_at:

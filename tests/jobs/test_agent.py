@@ -96,7 +96,6 @@ def test_a_turn_survives_a_database_that_is_away(monkeypatch, caplog):
 def test_reconcile_frees_what_an_ended_attempt_holds(make_job):
     job = make_job(status=Status.SUCCEEDED)
     attempt = Attempt.objects.create(job=job, n=1, fence=1, host="elsewhere", ended_at=timezone.now())
-    Attempt.objects.create(job=make_job(status=Status.RUNNING), n=1, fence=1, host="elsewhere")
     DeviceWatch().look()
     DeviceLease.objects.create(device=Device.objects.get(), attempt=attempt, expires_at=timezone.now())
     assert reconcile() == []

@@ -7,15 +7,18 @@ from datetime import timedelta
 
 import pytest
 from django.conf import settings
-from django.db import connections
+from django.db import connection, connections
 from django.db.models import Count
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from jobs import dispatch as dispatch_module
 from jobs import launch, retry, suspension
-from jobs.devices import cpu_slot
+from jobs.devices import DeviceWatch, cpu_slot
 from jobs.dispatch import MOST_IMPORTS, dispatch
 from jobs.host import host_name
 from jobs.models import Attempt, Device, DeviceLease, Job
+from jobs.process import boot_id
 from jobs.states import Status
 from tests.surroundings import until
 
@@ -159,6 +162,85 @@ def test_progress_and_a_wish_begin_the_count_anew(make_job):
     assert retry.n_fruitless(job.pk) == 2
     Attempt.objects.filter(job=job, n=4).update(reason="paused as asked")
     assert retry.n_fruitless(job.pk) == 0
+
+
+@pytest.mark.django_db
+def test_a_lease_of_an_ended_attempt_blocks_no_device(make_job, no_processes):
+    first, second = make_job(), make_job()
+    dispatch()
+    Attempt.objects.update(ended_at=timezone.now() - timedelta(minutes=2))
+    assert len(dispatch()) == 1
+    assert statuses(first, second) == [Status.STARTING, Status.STARTING]
+    assert DeviceLease.objects.get().attempt.job == second
+
+
+@pytest.mark.django_db
+def test_the_cpu_under_its_earlier_name_is_still_in_use(make_job, no_processes):
+    first, second = make_job(), make_job()
+    dispatch()
+    Device.objects.update(uuid="cpu:before:0", host="before")
+    Attempt.objects.update(host="before", boot_id=boot_id())
+    assert dispatch() == []
+    assert f"run {first.pk} “scripted train” is using it" in reason(second)
+
+
+@pytest.mark.django_db
+def test_far_back_in_the_queue_the_place_is_not_counted(make_job, no_processes, monkeypatch):
+    monkeypatch.setattr(dispatch_module, "MOST_COUNTED", 2)
+    jobs = [make_job() for _ in range(6)]
+    dispatch()
+    ends = [
+        "next in the queue",
+        "1 ahead in the queue",
+        "2 ahead in the queue",
+        *["more than 2 ahead in the queue"] * 2,
+    ]
+    assert [reason(job).partition("; ")[2] for job in jobs[1:]] == ends
+
+
+@pytest.mark.django_db
+def test_a_queue_that_waits_costs_the_same_however_long(make_job, no_processes):
+    def cost(n_jobs):
+        for _ in range(n_jobs):
+            make_job()
+        dispatch()
+        with CaptureQueriesContext(connection) as captured:
+            assert dispatch() == []
+        statements = [query["sql"] for query in captured]
+        assert not any(sql.startswith(("UPDATE", "INSERT", "DELETE", "BEGIN", "SAVEPOINT")) for sql in statements)
+        return len(statements)
+
+    assert cost(3) == cost(30)
+
+
+@pytest.mark.django_db
+def test_open_pages_hear_of_some_changes_only(make_job, no_processes, monkeypatch, django_capture_on_commit_callbacks):
+    monkeypatch.setattr(dispatch_module, "MOST_ANNOUNCED", 3)
+    for _ in range(8):
+        make_job()
+    with django_capture_on_commit_callbacks() as announced:
+        dispatch()
+    assert len(announced) == 1 + 3
+    assert not Job.objects.filter(status=Status.QUEUED, wait_reason="").exists()
+
+
+@pytest.mark.django_db
+def test_a_place_that_was_taken_meanwhile_is_not_claimed(make_job, no_processes):
+    gpu(0)
+    job, other = make_job(), make_job()
+    Job.objects.update(wants=["any"])
+    DeviceWatch().look()
+    plan = dispatch_module._look_over_the_queue()
+    assert [found.pk for found, _ in plan.placed] == [job.pk]
+    holder = Attempt.objects.create(job=other, n=1, fence=1, host=host_name())
+    lease = DeviceLease.objects.create(
+        device=Device.objects.get(uuid="GPU-0"), attempt=holder, expires_at=timezone.now()
+    )
+    assert dispatch_module._claim_what_fits(plan.placed) == []
+    lease.delete()
+    Device.objects.filter(uuid="GPU-0").update(drained=True)
+    assert dispatch_module._claim_what_fits(plan.placed) == []
+    assert statuses(job) == [Status.QUEUED]
 
 
 RACE = """

@@ -55,6 +55,21 @@ async def test_many_hear_all_that_is_published_after_they_came(redis_server):
     assert not fanout.connected
 
 
+async def test_two_installations_on_one_redis_do_not_hear_each_other(redis_server, settings):
+    ours, secret = Fanout(), settings.SECRET_KEY
+    async with ours.subscribe(1) as events, ours.subscribe("changes") as changes:
+        assert await events.get_many() == await changes.get_many() == [Live(ok=True)]
+        settings.SECRET_KEY = "of another installation"  # noqa: S105
+        await publish(1, 1, 3)
+        await sync_to_async(stream.publish_change)(2)
+        settings.SECRET_KEY = secret
+        await publish(1, 1, 1)
+        await sync_to_async(stream.publish_change)(3)
+        async with asyncio.timeout(20):
+            assert await events.get_many() == [Event(1, envelopes(1, 1)[0].model_dump_json())]
+            assert await changes.get_many() == [Changed(3)]
+
+
 async def test_changes_are_a_topic(redis_server):
     fanout = Fanout()
     async with fanout.subscribe("changes") as changes:

@@ -58,11 +58,11 @@ def test_a_stale_fence_moves_nothing(make_job):
 @pytest.mark.django_db(transaction=True)
 def test_open_pages_hear_of_a_move_when_it_is_committed(make_job, redis_server):
     job = make_job()
-    heard = stream.client().xlen(stream.CHANGES)
+    heard = stream.client().xlen(stream.changes_key())
     with transaction.atomic():
         move(job.pk, before=Status.QUEUED, after=Status.STARTING)
-        assert stream.client().xlen(stream.CHANGES) == heard
-    assert stream.client().xlen(stream.CHANGES) == heard + 1
+        assert stream.client().xlen(stream.changes_key()) == heard
+    assert stream.client().xlen(stream.changes_key()) == heard + 1
 
 
 @pytest.mark.django_db

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from jobs import host, launch
+from jobs.host import host_name
+from jobs.models import Attempt
+from jobs.process import boot_id
+from jobs.reconcile import reconcile
+from jobs.states import Status
+
+
+@pytest.fixture
+def begun(make_job):
+    def begin(**columns):
+        return Attempt.objects.create(job=make_job(status=Status.RUNNING), n=1, fence=1, **columns)
+
+    return begin
+
+
+@pytest.fixture
+def adopted(monkeypatch):
+    found = []
+    monkeypatch.setattr(launch, "start_supervisor", lambda attempt: found.append(attempt.pk))
+    return found
+
+
+@pytest.mark.django_db
+def test_only_this_host_s_attempts_are_adopted_also_under_its_earlier_name(begun, adopted, monkeypatch):
+    monkeypatch.setattr(host, "connection", SimpleNamespace(vendor="postgresql"))
+    ours = [begun(host=host_name()), begun(host="before", boot_id=boot_id())]
+    begun(host="elsewhere", boot_id="another")
+    assert reconcile() == adopted == [attempt.pk for attempt in ours]
+
+
+@pytest.mark.django_db
+def test_a_database_that_one_host_can_use_holds_no_other_host_s_attempts(begun, adopted, monkeypatch):
+    monkeypatch.setattr(host, "connection", SimpleNamespace(vendor="sqlite"))
+    before = begun(host="before", boot_id="before the restart")
+    assert reconcile() == adopted == [before.pk]
+
+
+@pytest.mark.django_db
+def test_one_that_cannot_be_adopted_keeps_nobody_else_from_it(begun, monkeypatch, caplog):
+    first, second = begun(host=host_name()), begun(host=host_name())
+
+    def start(attempt):
+        if attempt == first:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(launch, "start_supervisor", start)
+    assert reconcile() == [second.pk]
+    assert f"job={first.job_id} attempt=1 gets no supervisor: [Errno 28]" in caplog.text
