@@ -49,10 +49,18 @@ class AttemptLimit:
         with self._lock:
             self._failures.pop(key, None)
 
+    def take_back(self, *key: str) -> None:
+        """The latest attempt was no failure; those before it stay."""
+        with self._lock:
+            if failures := self._failures.get(key):
+                failures.pop()
+
     def forget(self) -> None:
         with self._lock:
             self._failures.clear()
 
 
 SIGN_IN = AttemptLimit(10, 10 * 60)
+SIGN_IN_OF_ADDRESS = AttemptLimit(100, 10 * 60)
+"""Over all names, asked first: who guesses one password for many names is one who guesses."""
 SETUP = AttemptLimit(10, 10 * 60)

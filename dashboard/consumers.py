@@ -30,6 +30,8 @@ NOT_SIGNED_IN: Final = 4401
 NO_SUCH_JOB: Final = 4404
 FAULT: Final = 1011
 PAGE: Final = 1000
+MOST_DIGITS: Final = 18
+"""Of the place to go on from; longer ones are none."""
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +83,7 @@ class SignedInSocket(AsyncWebsocketConsumer):
             async with asyncio.TaskGroup() as group:
                 for part in (self._keep_checking(), *self.parts()):
                     group.create_task(part)
-        except* _Close as closing:
+        except* (_Close, NotFound) as closing:
             await self.close(code=_first_code(closing))
         except* OSError:
             log.debug("a socket's browser has gone")
@@ -94,10 +96,7 @@ class SignedInSocket(AsyncWebsocketConsumer):
         if user is None:
             raise _Close(NOT_SIGNED_IN)
         self.user = user
-        try:
-            await self.admit()
-        except NotFound:
-            raise _Close(NO_SUCH_JOB) from None
+        await self.admit()
 
     async def _keep_checking(self) -> None:
         while True:
@@ -108,9 +107,9 @@ class SignedInSocket(AsyncWebsocketConsumer):
         await self.send(text_data=json.dumps(message, separators=(",", ":")))
 
 
-def _first_code(closing: BaseExceptionGroup[_Close]) -> int:
+def _first_code(closing: BaseExceptionGroup[_Close | NotFound]) -> int:
     first = closing.exceptions[0]
-    return first.code if isinstance(first, _Close) else FAULT
+    return first.code if isinstance(first, _Close) else NO_SUCH_JOB
 
 
 class JobEvents(SignedInSocket):
@@ -128,7 +127,7 @@ class JobEvents(SignedInSocket):
 
     def parts(self) -> list[Any]:
         given = parse_qs(self.scope["query_string"].decode("latin1")).get("after", ["0"])[0]
-        self._seq = int(given) if given.isdecimal() else 0
+        self._seq = int(given) if given.isdecimal() and len(given) <= MOST_DIGITS else 0
         return [self._follow_events(), self._follow_row()]
 
     async def _follow_events(self) -> None:

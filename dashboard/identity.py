@@ -66,4 +66,12 @@ class SameOrigin:
         if origin in settings.CSRF_TRUSTED_ORIGINS:
             return True
         domain, _ = split_domain_port(host)
-        return urlsplit(origin).netloc == host and validate_host(domain, settings.ALLOWED_HOSTS)
+        return _netloc(origin) == host and validate_host(domain, settings.ALLOWED_HOSTS)
+
+
+def _netloc(origin: str) -> str | None:
+    """Host and port; None where the text is no address."""
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None

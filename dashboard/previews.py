@@ -5,9 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +17,7 @@ from django.conf import settings
 
 from jobs.models import Artifact
 from jobs.storage import storage
+from jobs.supervision.engine import inherited_environment
 from wire.errors import DatasetMissing
 from wire.specs import Augmentation, Colour, Resize, TrainOptions
 
@@ -76,12 +75,13 @@ def pictures_of(dataset_job_id: int, look: Look, *, n: int) -> list[Tile]:
     if dataset is None:
         raise DatasetMissing(f"Dataset #{dataset_job_id} is not there.", hint="Import it first.")
     answer_path = _answer_path(dataset, look, n)
-    if not answer_path.is_file():
+    try:
+        answer = answer_path.read_text()
+    except FileNotFoundError:
+        dataset_dir = storage().job(dataset_job_id).resolve(dataset.path)
         with _one_at_a_time(answer_path.parent):
-            if not answer_path.is_file():
-                _make(storage().job(dataset_job_id).resolve(dataset.path), look, n, answer_path)
-                _forget_oldest(answer_path.parent)
-    images = json.loads(answer_path.read_text())["images"]
+            answer = _made(dataset_dir, look, n, answer_path)
+    images = json.loads(answer)["images"]
     return [Tile(f"data:image/png;base64,{image['png']}", f"{image['class']}: {image['name']}") for image in images]
 
 
@@ -112,11 +112,19 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
         yield
 
 
+def _made(dataset_dir: Path, look: Look, n: int, answer_path: Path) -> str:
+    """The answer, which somebody else may have made while this one waited for its turn."""
+    if not answer_path.is_file():
+        _make(dataset_dir, look, n, answer_path)
+        _forget_oldest(answer_path.parent)
+    return answer_path.read_text()
+
+
 def _make(dataset_dir: Path, look: Look, n: int, answer_path: Path) -> None:
-    command = [sys.executable, "-m", "engine", "preview", "--dataset", str(dataset_dir), "--out", str(answer_path)]
+    command = [*settings.ENGINE_COMMAND, "preview", "--dataset", str(dataset_dir), "--out", str(answer_path)]
     command += ["--count", str(n), "--image-px", str(look.image_px), "--resize", look.resize]
     command += ["--colour", look.colour, "--augmentation", look.augmentation, "--seed", str(look.seed)]
-    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    environment = {**inherited_environment(), "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     try:
         made = subprocess.run(
             command,

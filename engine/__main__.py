@@ -1,7 +1,7 @@
 """``python -m engine <verb> --dir DIR``: one attempt of one job, from lock to exit report.
 
 Needs no database and no server: a folder with a ``spec.json`` is a job. Exit status: 0 succeeded, 64 the user's to
-mend, 70 ours to mend, 75 stopped on request (run it again to continue).
+mend, 70 ours to mend, 75 stopped on request or shut out by another process (run it again to continue).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
             return EXIT_STATUS[_attempt(arguments.verb, job, n).outcome]
     except JobLocked as error:
         print(f"{error.message} {error.hint}", file=sys.stderr)  # noqa: T201
-        return EXIT_STATUS["errored"]
+        return EXIT_STATUS["paused"]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -126,7 +126,8 @@ def _outcome(verb: str, context: Context) -> ExitReport:
     except Exception as raised:  # noqa: BLE001 - the one place where every error becomes a report
         error = as_fovea_error(raised)
         if not isinstance(error, UserError):
-            traceback.print_exc()
+            with suppress(OSError):  # on a full disk the log takes no more
+                traceback.print_exc()
         return _report("failed" if isinstance(error, UserError) else "errored", error, last_seq=0)
     if outcome == "paused" and context.stop.unattended:
         message = "Stopped by itself: its supervisor had not been heard of for too long."
@@ -181,14 +182,17 @@ def _report(outcome: Outcome, error: FoveaError, *, last_seq: int) -> ExitReport
 
 
 def _write_exit(attempt: AttemptDir, report: ExitReport) -> None:
-    """Whoever finds the file finds all of it."""
-    attempt.path.mkdir(parents=True, exist_ok=True)
+    """Whoever finds the file finds all of it. Where it cannot be written, the exit status has to say enough."""
     beside = attempt.exit_path.with_suffix(".tmp")
-    with beside.open("w") as file:
-        file.write(report.model_dump_json())
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(attempt.exit_path)
+    try:
+        attempt.path.mkdir(parents=True, exist_ok=True)
+        with beside.open("w") as file:
+            file.write(report.model_dump_json())
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(attempt.exit_path)
+    except OSError as error:
+        log.error("The exit report cannot be written: %s", error)  # noqa: TRY400
 
 
 if __name__ == "__main__":

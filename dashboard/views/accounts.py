@@ -18,7 +18,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
 
 from dashboard import accounts
-from dashboard.attempts import SETUP, SIGN_IN
+from dashboard.attempts import SETUP, SIGN_IN, SIGN_IN_OF_ADDRESS
 from dashboard.errors import RequestInvalid
 from dashboard.forms.accounts import (
     InvitationForm,
@@ -51,11 +51,14 @@ class SignIn(LoginView):
         return super().dispatch(request, *args, **kwargs)
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        key = (request.POST.get("username", "").casefold()[:150], _address(request))
+        address = _address(request)
+        key = (request.POST.get("username", "").casefold()[:150], address)
+        SIGN_IN_OF_ADDRESS.attempt(address)
         SIGN_IN.attempt(*key)
         response = super().post(request, *args, **kwargs)
         if request.user.is_authenticated:
             SIGN_IN.succeeded(*key)
+            SIGN_IN_OF_ADDRESS.take_back(address)
         return response
 
 

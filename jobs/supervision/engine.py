@@ -122,7 +122,6 @@ def _command(attempt: Attempt, job: JobDir) -> list[str]:
 
 
 def _environment(attempt: Attempt, devices: Sequence[str]) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_THE_ENGINE}
     name, _, value = _marker(attempt).partition("=")
     own = {
         name: value,
@@ -133,4 +132,9 @@ def _environment(attempt: Attempt, devices: Sequence[str]) -> dict[str, str]:
     }
     if settings.WEIGHTS_DIR:
         own["WEIGHTS_DIR"] = str(settings.WEIGHTS_DIR)
-    return kept | own
+    return inherited_environment() | own
+
+
+def inherited_environment() -> dict[str, str]:
+    """Ours without the secrets of the server: the engine has no business with them."""
+    return {name: value for name, value in os.environ.items() if name not in _NOT_FOR_THE_ENGINE}

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from jobs.retry import INTERRUPTED, LOST, MOST_FRUITLESS
 from jobs.states import Status
 from jobs.supervision.engine import Exit
-from wire.errors import AttemptsExhausted, JobLocked
+from wire.errors import AttemptsExhausted, JobLocked, Unexpected
+from wire.events import Outcome
 from wire.specs import ExitReport
+
+OUTCOMES: dict[int | None, Outcome] = {64: "failed", 70: "errored", 75: "paused"}
+"""Of a process by its exit status, where that is all it left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ def decide(
         n_fruitless: earlier attempts in a row that were lost without having got further.
         log_tail: the last lines of the log, for a job that is given up.
     """
+    report = report or _by_exit_status(how, log_tail)
     if report is not None:
         spoken = _by_report(status, report)
         if spoken is not None:
@@ -51,6 +56,18 @@ def decide(
     if status is Status.PAUSING:
         return Verdict((Status.PAUSED,), f"its process {how} while it was being paused")
     return _again_or_never(report, how, n_fruitless, log_tail)
+
+
+def _by_exit_status(how: Exit, log_tail: str) -> ExitReport | None:
+    """What the process would have reported, had it been able to write: a full disk refuses the report as well."""
+    outcome = OUTCOMES.get(how.code)
+    if outcome is None:
+        return None
+    if outcome == "paused":
+        return ExitReport(outcome=outcome)
+    message = f"The run could not write how it ended.\n{log_tail}".rstrip()
+    hint = "Read the end of the log for the cause, and see whether the disk is full."
+    return ExitReport(outcome=outcome, code=Unexpected.code, message=message, hint=hint)
 
 
 def _by_report(status: Status, report: ExitReport) -> Verdict | None:

@@ -10,7 +10,7 @@ from django.core import signing
 from django.test import Client
 
 from dashboard import accounts
-from dashboard.attempts import SETUP, SIGN_IN, AttemptLimit
+from dashboard.attempts import SETUP, SIGN_IN, SIGN_IN_OF_ADDRESS, AttemptLimit
 from dashboard.errors import LinkSpent, NotPermitted, TooManyAttempts
 from jobs.services import token_create
 from wire.errors import ActionRefused
@@ -23,6 +23,7 @@ CHOSEN = {"username": "edith", "password": "staple of the wind", "again": "stapl
 def _attempts_are_forgotten():
     SETUP.forget()
     SIGN_IN.forget()
+    SIGN_IN_OF_ADDRESS.forget()
     yield
     accounts.setup_code_path().unlink(missing_ok=True)
 
@@ -115,6 +116,28 @@ def test_a_limit_counts_by_key_forgets_with_time_and_on_success():
     limit.attempt("ada", "::2")
     now = 60.0
     limit.attempt("ada", "::1")
+
+
+def test_an_attempt_that_succeeded_is_taken_back_alone():
+    limit = AttemptLimit(2, 60)
+    limit.take_back("::1")
+    limit.attempt("::1")
+    limit.attempt("::1")
+    limit.take_back("::1")
+    limit.attempt("::1")
+    with pytest.raises(TooManyAttempts):
+        limit.attempt("::1")
+
+
+def test_one_address_does_not_guess_for_name_after_name(client, user, admin_user):
+    right, wrong = {"username": "ada", "password": PASSWORD}, {"password": "wrong"}
+    for n in range(60):
+        assert client.post("/login/", wrong | {"username": f"name{n}"}).status_code != 429
+    assert Client().post("/login/", right).status_code == 302
+    for n in range(60, 100):
+        assert client.post("/login/", wrong | {"username": f"name{n}"}).status_code != 429
+    assert client.post("/login/", right).status_code == 429
+    assert client.post("/login/", right, REMOTE_ADDR="10.0.0.2").status_code == 302
 
 
 def test_signing_in_leads_to_where_one_wanted_to_go(client, user, admin_user):

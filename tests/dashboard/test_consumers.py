@@ -11,8 +11,8 @@ from jobs import stream
 from jobs.fanout import Fanout
 from jobs.models import Job
 from jobs.services import token_create
-from tests.dashboard.makers import import_job, record, training_job
-from tests.dashboard.sockets import connected, session_of
+from tests.dashboard.makers import BEGAN, import_job, record, training_job
+from tests.dashboard.sockets import SAME_ORIGIN, Socket, connected, session_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -74,7 +74,7 @@ def test_a_browser_that_comes_back_gets_what_it_missed(run, cookie):
     played(scene)
 
 
-@pytest.mark.parametrize("after", ["", "x", "-3"])
+@pytest.mark.parametrize("after", ["", "x", "-3", "9" * 30, "9" * 5000])
 def test_a_place_that_is_none_means_the_beginning(run, cookie, after):
     async def scene():
         await happened(run, 2)
@@ -266,6 +266,44 @@ def test_a_job_that_is_deleted_or_hidden_closes_its_socket(run, other_user, clie
             while isinstance(message, dict):
                 message = await socket.next()
             assert message == 4404
+
+    played(scene)
+
+
+@pytest.mark.parametrize("fate", [{"private": True}, {"trashed_at": BEGAN}])
+def test_a_job_that_is_gone_when_its_events_are_fetched_closes_its_socket(run, other_user, client, caplog, fate):
+    client.force_login(other_user)
+    cookie = session_of(client)
+
+    async def scene():
+        async with connected(f"/ws/jobs/{run.pk}/", cookie) as socket:
+            await socket.until("live", ok=True)
+            await recorded(run, 1)
+            await Job.objects.filter(pk=run.pk).aupdate(**fate)
+            # Its predecessor was not published: the gap is filled from the file, if it may be read.
+            await happened(run, 1)
+            message = await socket.next()
+            while isinstance(message, dict):
+                message = await socket.next()
+            assert message == 4404
+
+    played(scene)
+    assert "a socket failed" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("path", "origin"),
+    [
+        ("/ws/nowhere/", SAME_ORIGIN),
+        ("/ws/jobs/" + "9" * 5000 + "/", SAME_ORIGIN),
+        ("/ws/changes/", ((b"host", b"testserver"), (b"origin", b"http://["))),
+    ],
+)
+def test_an_address_that_is_none_is_refused_without_a_word(cookie, path, origin):
+    async def scene():
+        socket = Socket(path, cookie, origin=origin)
+        assert not await socket.open()
+        await socket.leave()
 
     played(scene)
 

@@ -103,6 +103,15 @@ def test_an_error_is_reported_by_whose_it_is(job, script, status, outcome, code)
     assert ("Traceback" in err) == (outcome == "errored")
 
 
+@pytest.mark.parametrize(("script", "status"), [("succeed", 0), ("user", 64), ("surprise", 70)])
+def test_where_the_report_cannot_be_written_the_exit_status_says_how_it_ended(job, script, status):
+    job.attempt(1).exit_path.with_suffix(".tmp").mkdir(parents=True)
+    returncode, out, _ = _run(job, script, "--attempt", "1")
+    assert returncode == status
+    assert "The exit report cannot be written" in out
+    assert not job.attempt(1).exit_path.exists()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize(("wish", "outcome"), [("", "cancelled"), ("cancel", "cancelled"), ("pause\n", "paused")])
 def test_a_signal_asks_and_the_stop_file_says_for_what(job, number, wish, outcome):
@@ -144,11 +153,11 @@ def test_a_second_process_on_the_same_job_is_refused(job):
     first = _start(job, "wait")
     until(lambda: _has_begun(job))
     status, _, err = _run(job, "succeed", "--attempt", "2")
-    assert status == 70
+    assert status == 75
     assert "attempt 1" in err
     assert (_exit(job, 2).outcome, _exit(job, 2).code) == ("errored", "job.locked")
     # Under the number of the one that runs, nothing may be written in its folder.
-    assert _run(job, "succeed", "--attempt", "1")[0] == 70
+    assert _run(job, "succeed", "--attempt", "1")[0] == 75
     assert not job.attempt(1).exit_path.exists()
     first.terminate()
     first.communicate()

@@ -217,6 +217,21 @@ def test_private_hides_from_all_but_owner_and_administrator(user, other_user, ad
         job_for(other_user, dataset.pk)
 
 
+def test_a_run_on_a_private_dataset_is_private(user, imported):
+    dataset, _ = imported(private=True)
+    assert services.training_submit(user, request(dataset)).private is True
+
+
+def test_the_title_of_a_private_dataset_is_told_to_those_who_see_it(user, other_user, admin_user, imported):
+    dataset, _ = imported()
+    run = services.training_submit(user, request(dataset))
+    Job.objects.filter(pk=dataset.pk).update(private=True)
+    for who in (user, admin_user):
+        assert selectors.job_summary(run, who).dataset.title == dataset.title
+    for stranger in (other_user, None):
+        assert selectors.job_summary(run, stranger).dataset.title == "a private dataset"
+
+
 def test_others_see_and_do_not_change(user, other_user, admin_user, imported):
     dataset, _ = imported()
     assert selectors.job_summary(job_for(other_user, dataset.pk), other_user).can_change is False

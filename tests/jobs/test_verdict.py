@@ -40,6 +40,25 @@ def test_the_end_of_a_process(status, outcome, code, path):
     assert decide(status, report, KILLED).path == path
 
 
+@pytest.mark.parametrize(
+    ("status", "code", "path"),
+    [
+        (S.RUNNING, 64, (S.FAILED,)),
+        (S.RUNNING, 70, (S.ERRORED,)),
+        (S.CANCELLING, 70, (S.ERRORED,)),
+        (S.CANCELLING, 75, (S.CANCELLED,)),
+        (S.PAUSING, 75, (S.PAUSED,)),
+        (S.RUNNING, 75, (S.LOST, S.QUEUED)),
+        (S.RUNNING, 1, (S.LOST, S.QUEUED)),
+    ],
+)
+def test_without_a_report_the_exit_status_counts(status, code, path):
+    verdict = decide(status, None, Exit(code=code), log_tail="No space left on device")
+    assert verdict.path == path
+    if code in {64, 70}:
+        assert verdict.failure.message == "The run could not write how it ended.\nNo space left on device"
+
+
 def test_every_verdict_is_a_way_that_the_table_has():
     outcomes = ["succeeded", "failed", "errored", "cancelled", "paused", None]
     for status, outcome, n_fruitless in itertools.product(sorted(LIVE), outcomes, range(7)):
