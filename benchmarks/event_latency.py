@@ -139,8 +139,9 @@ def _training(stack: Stack) -> Iterator[None]:
     }
     (folder / "spec.json").write_text(json.dumps(spec))
     command = [sys.executable, "-m", "engine", "train", "--dir", str(folder)]
+    environment = {**stack.environment, "FOVEA_NICE": "5"}  # as a supervisor starts it
     with (folder / "log.txt").open("wb") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=stack.environment)
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
     try:
         wait_for("the training's first epoch", lambda: b"epoch" in (folder / "log.txt").read_bytes())
         yield

@@ -44,6 +44,7 @@ def main(argv: Sequence[str]) -> int:
 
         return preview.main(argv[1:])
     arguments = _parser().parse_args(argv)
+    os.nice(int(os.environ.get("FOVEA_NICE") or 0))
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s  %(message)s", datefmt="%H:%M:%S")
     job = JobDir(arguments.dir.resolve())
     if not job.path.is_dir():

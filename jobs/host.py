@@ -8,8 +8,6 @@ from functools import cache
 from django.db import connection
 from django.db.models import Q
 
-from jobs.process import boot_id
-
 
 @cache
 def host_name() -> str:
@@ -17,10 +15,11 @@ def host_name() -> str:
 
 
 def attempts_here() -> Q:
-    """The attempts that are this host's to look after, also those begun before it was given another name.
+    """The attempts that are this host's to look after.
 
-    Its boot is the same then, and after a restart nobody but this host can open a database of SQLite.
+    With SQLite all of them, also those begun before it was given another name: no other host can open the database.
+    The boot does not name a host: containers share it, and not their processes.
     """
     if connection.vendor == "sqlite":
         return Q()
-    return Q(host=host_name()) | Q(boot_id=boot_id())
+    return Q(host=host_name())

@@ -58,6 +58,8 @@ __all__ = [
 
 _FIRST_DEVICE = Attempt.objects.filter(job=OuterRef("pk")).order_by("-n").values(first_device=KT("devices__0"))[:1]
 
+MOST_WORDS = 20
+"""Of a search; each is a condition, and SQLite limits how many a query may have."""
 SORTS: dict[str, Expression | F | Subquery] = {
     "created": F("created_at"),
     "started": F("started_at"),
@@ -96,7 +98,7 @@ def jobs_of(
     jobs: QuerySet[Job] = visible_jobs(user).annotate(dataset_title=Subquery(_DATASET_TITLE))
     if verb:
         jobs = jobs.filter(verb=verb)
-    jobs = _sorted(_with_status(_matching(jobs, q), status), sort)
+    jobs = _sorted(_with_status(_matching(jobs, q, user), status), sort)
     return summaries_of(jobs[:limit], user)
 
 
@@ -109,10 +111,10 @@ def datasets_of(user: User, *, q: str = "", status: str = "", sort: str = "-crea
     return jobs_of(user, verb="import", q=q, status=status, sort=sort)
 
 
-def _matching(jobs: QuerySet[Job], q: str) -> QuerySet[Job]:
-    for word in q.split():
+def _matching(jobs: QuerySet[Job], q: str, user: User) -> QuerySet[Job]:
+    for word in q.split()[:MOST_WORDS]:
         models = [name for name, card in model_cards().items() if word.lower() in card.label.lower()]
-        imports = Job.objects.filter(verb="import", title__icontains=word).values_list("pk", flat=True)
+        imports = visible_jobs(user).filter(verb="import", title__icontains=word).values_list("pk", flat=True)
         found = (
             Q(title__icontains=word)
             | Q(owner__username__icontains=word)

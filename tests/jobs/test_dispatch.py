@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 from django.conf import settings
@@ -13,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from jobs import dispatch as dispatch_module
-from jobs import launch, retry, suspension
+from jobs import host, launch, retry, suspension
 from jobs.devices import DeviceWatch, cpu_slot
 from jobs.dispatch import MOST_IMPORTS, dispatch
 from jobs.host import host_name
@@ -175,7 +176,8 @@ def test_a_lease_of_an_ended_attempt_blocks_no_device(make_job, no_processes):
 
 
 @pytest.mark.django_db
-def test_the_cpu_under_its_earlier_name_is_still_in_use(make_job, no_processes):
+def test_the_cpu_under_its_earlier_name_is_still_in_use(make_job, no_processes, monkeypatch):
+    monkeypatch.setattr(host, "connection", SimpleNamespace(vendor="sqlite"))
     first, second = make_job(), make_job()
     dispatch()
     Device.objects.update(uuid="cpu:before:0", host="before")

@@ -28,11 +28,11 @@ def adopted(monkeypatch):
 
 
 @pytest.mark.django_db
-def test_only_this_host_s_attempts_are_adopted_also_under_its_earlier_name(begun, adopted, monkeypatch):
+def test_only_this_host_s_attempts_are_adopted(begun, adopted, monkeypatch):
     monkeypatch.setattr(host, "connection", SimpleNamespace(vendor="postgresql"))
-    ours = [begun(host=host_name()), begun(host="before", boot_id=boot_id())]
-    begun(host="elsewhere", boot_id="another")
-    assert reconcile() == adopted == [attempt.pk for attempt in ours]
+    ours = begun(host=host_name())
+    begun(host="a container beside this one", boot_id=boot_id())
+    assert reconcile() == adopted == [ours.pk]
 
 
 @pytest.mark.django_db
