@@ -220,8 +220,9 @@ def _answers(url: str) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=2):  # noqa: S310  always http, to ourselves
             return True
-    except urllib.error.HTTPError:
-        return True  # also a refusal: ALLOWED_HOSTS may leave this machine's own names out
+    except urllib.error.HTTPError as refusal:
+        refusal.close()
+        return True  # it answers: ALLOWED_HOSTS may leave this machine's own names out
     except OSError:
         return False
 

@@ -10,7 +10,7 @@ import os
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 
 from wire.cards import WeightsCard
 from wire.errors import WeightsMismatch, WeightsMissing
@@ -53,6 +53,8 @@ def find_weights(
     try:
         _download(card, ours, on_progress, stop_asked)
     except (OSError, ValueError) as error:  # no network, a refusal, or no URL that can be opened
+        if isinstance(error, HTTPError):
+            error.close()  # it is an answer too, on an open connection
         cause = error.reason if type(error) is URLError else error
         raise WeightsMissing(
             f"The published weights {card.name!r} are not on this machine ({card.file}), and {card.url} did not give "

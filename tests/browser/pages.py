@@ -32,14 +32,15 @@ def start_training(page: Page, **fields: str) -> int:
     page.get_by_role("link", name="Choose the settings").click()
     model = fields.pop("model", None)
     if model:
-        with page.expect_response("**/runs/new/form"):
-            page.locator(f"#model-{model}").check(force=True)
-        expect(page.locator("[name=options-epochs]")).to_be_visible()
-    for details in page.locator("form details:not([open]) > summary").all():
-        if details.is_visible():
-            details.click()
+        before = page.locator("[name=options-epochs]").element_handle()
+        assert before
+        page.locator(f"#model-{model}").check(force=True)
+        before.wait_for_element_state("hidden")  # the fields were replaced by those for this model
     for name, value in fields.items():
-        page.locator(f"[name=options-{name}]").fill(value)
+        field = page.locator(f"[name=options-{name}]")
+        if not field.is_visible():
+            field.locator("xpath=ancestor::details").locator("summary").click()
+        field.fill(value)
     page.get_by_role("button", name="Start training").click()
     page.wait_for_url(re.compile(r"/runs/\d+/"))
     found = re.search(r"/runs/(\d+)/", page.url)

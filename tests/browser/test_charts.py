@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.stack import PROJECT_DIR, free_port
+from tests.browser.stack import PROJECT_DIR, free_port, wait_for
 from tests.surroundings import shared_processes
 
 pytestmark = pytest.mark.browser
@@ -43,6 +44,11 @@ class ScriptedServer:
             text=True,
         )
         self.session = self._answer()
+        wait_for("the server listens", lambda: self._listens(int(port)))
+
+    def _listens(self, port: int) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", port)) == 0
 
     def ask(self, **wish: Any) -> Any:
         assert self._process.stdin
