@@ -33,7 +33,6 @@ def start_training(page: Page, **fields: str) -> int:
     model = fields.pop("model", None)
     if model:
         before = page.locator("[name=options-epochs]").element_handle()
-        assert before
         page.locator(f"#model-{model}").check(force=True)
         before.wait_for_element_state("hidden")  # the fields were replaced by those for this model
     for name, value in fields.items():
