@@ -33,5 +33,6 @@ format:
 
 lock:
 	@scripts/install dev
-	@cd requirements && for set in base dev; do ../.venv/bin/pip-compile --quiet --no-header --strip-extras --allow-unsafe \
-	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --output-file $$set.lock $$set.in; done
+	@cd requirements && for set in base dev; do \
+	  ../.venv/bin/pip-compile --quiet --no-header --strip-extras --allow-unsafe --output-file $$set.lock $$set.in; \
+	  sed -i '/^--/d' $$set.lock; done  # where packages come from is the machine's own business
