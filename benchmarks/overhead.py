@@ -17,7 +17,7 @@ import math
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ import torch
 from engine.context import Context
 from engine.data.loader import Batch
 from engine.device import n_physical_cores
-from engine.emit import JsonlSink
+from engine.emit import JsonlSink, Sink
 from engine.importing import pipeline
 from engine.stop import Stop
 from engine.store.reader import DatasetReader
@@ -50,7 +50,7 @@ T_95_ONE_SIDED = {9: 1.833, 14: 1.761, 19: 1.729, 29: 1.699}
 class Switch:
     """On or off for all that is measured; telemetry's thread lives while it is on."""
 
-    def __init__(self, sink: JsonlSink, step: Any) -> None:
+    def __init__(self, sink: Sink, step: Callable[[], int]) -> None:
         self.on = False
         self._sink = sink
         self._step = step
@@ -66,7 +66,7 @@ class Switch:
 
 
 class SwitchedSink:
-    def __init__(self, sink: JsonlSink) -> None:
+    def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self.switch: Switch | None = None
 
@@ -178,9 +178,9 @@ def _train(folder: Path, model: str, n_pairs: int) -> list[float]:
     options = TrainOptions(epochs=10_000, colour="grey", augmentation="shift", learning_rate=2e-3)
     spec = TrainSpec(dataset="../1/artifacts/dataset", model=Choice(name=model), options=options, device="cpu")
     context = _context(folder)
-    sink = SwitchedSink(context.sink)  # type: ignore[arg-type]
+    sink = SwitchedSink(context.sink)
     at = Position()
-    switch = Switch(context.sink, lambda: at.step)  # type: ignore[arg-type]
+    switch = Switch(context.sink, lambda: at.step)
     sink.switch = switch
     with DatasetReader(context.job.resolve(spec.dataset)) as reader:
         plan = make_plan(spec, reader.manifest)
