@@ -24,7 +24,7 @@ from engine.context import Context
 from engine.emit import JsonlSink
 from engine.faults import as_fovea_error
 from engine.stop import BeatWatch, Stop, listen
-from wire.errors import FoveaError, JobLocked, SpecInvalid, UserError
+from wire.errors import FoveaError, JobLocked, SpecInvalid, Unattended, UserError
 from wire.events import Outcome, RunEnded
 from wire.layout import AttemptDir, JobDir
 from wire.specs import SPEC, ExitReport, ImportSpec, TrainSpec
@@ -132,7 +132,7 @@ def _outcome(verb: str, context: Context) -> ExitReport:
         return _report("failed" if isinstance(error, UserError) else "errored", error, last_seq=0)
     if outcome == "paused" and context.stop.unattended:
         message = "Stopped by itself: its supervisor had not been heard of for too long."
-        return ExitReport(outcome=outcome, code="attempt.unattended", message=message)
+        return ExitReport(outcome=outcome, code=Unattended.code, message=message)
     return ExitReport(outcome=outcome)
 
 

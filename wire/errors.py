@@ -18,6 +18,7 @@ FoveaError                      code, message (names the thing and its value), h
     ├── DiskFull                disk.full
     ├── JobLocked               job.locked
     ├── AttemptsExhausted       attempts.exhausted
+    ├── Unattended              attempt.unattended
     └── Unexpected              unexpected
 """
 
@@ -107,6 +108,12 @@ class JobLocked(SystemFault):
 
 class AttemptsExhausted(SystemFault):
     code = "attempts.exhausted"
+
+
+class Unattended(SystemFault):
+    """Why an attempt stopped by itself; another one follows."""
+
+    code = "attempt.unattended"
 
 
 class Unexpected(SystemFault):
