@@ -27,9 +27,14 @@ from engine.stop import BeatWatch, Stop, listen
 from wire.errors import FoveaError, JobLocked, SpecInvalid, Unattended, UserError
 from wire.events import Outcome, RunEnded
 from wire.layout import AttemptDir, JobDir
-from wire.specs import SPEC, ExitReport, ImportSpec, TrainSpec
+from wire.specs import SPEC, AnySpec, ExitReport
 
-VERBS = {"train": "engine.train.verb:run", "import": "engine.importing.pipeline:run"}
+VERBS = {
+    "train": "engine.train.verb:run",
+    "import": "engine.importing.pipeline:run",
+    "evaluate": "engine.evaluate.verb:run",
+    "classify": "engine.classify.verb:run",
+}
 EXIT_STATUS: dict[Outcome, int] = {"succeeded": 0, "failed": 64, "errored": 70, "cancelled": 75, "paused": 75}
 
 log = logging.getLogger("engine")
@@ -43,6 +48,10 @@ def main(argv: Sequence[str]) -> int:
         from engine import preview
 
         return preview.main(argv[1:])
+    if argv[:1] == ["serve"]:
+        from engine.serve import service
+
+        return service.main(argv[1:])
     arguments = _parser().parse_args(argv)
     os.nice(int(os.environ.get("FOVEA_NICE") or 0))
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s  %(message)s", datefmt="%H:%M:%S")
@@ -62,9 +71,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m engine",
         description="Runs one job in a folder that holds its spec.json. Run it again to continue one that was stopped.",
-        epilog="python -m engine preview --help: how images will look to the network.",
+        epilog="python -m engine preview --help: how images will look to the network. "
+        "python -m engine serve --help: pictures and trained models on call.",
     )
-    parser.add_argument("verb", choices=[*VERBS, "preview"], help="what to do")
+    parser.add_argument("verb", choices=[*VERBS, "preview", "serve"], help="what to do")
     parser.add_argument("--dir", type=Path, required=True, help="the job's folder")
     parser.add_argument("--attempt", type=int, help="number of this attempt (default: one more than the latest)")
     return parser
@@ -136,7 +146,7 @@ def _outcome(verb: str, context: Context) -> ExitReport:
     return ExitReport(outcome=outcome)
 
 
-def _read_spec(job: JobDir, verb: str) -> TrainSpec | ImportSpec:
+def _read_spec(job: JobDir, verb: str) -> AnySpec:
     try:
         spec = SPEC.validate_json(job.spec_path.read_bytes())
     except FileNotFoundError:

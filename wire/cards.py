@@ -69,6 +69,7 @@ class TaskCard(Card):
     """What the best checkpoint is chosen by."""
     main_better: Literal["lower", "higher"]
     fallback_series: str = "val/loss"
+    """What it is chosen by where the form says "by loss"; lower is better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,10 @@ FoveaError                      code, message (names the thing and its value), h
 │   ├── SpecInvalid             spec.invalid
 │   ├── DatasetInvalid          dataset.invalid
 │   ├── DatasetMissing          dataset.missing
+│   ├── ArchiveInvalid          archive.invalid
+│   ├── UploadMissing           upload.missing
+│   ├── UploadRefused           upload.refused
+│   ├── ImageInvalid            image.invalid
 │   ├── WeightsMissing          weights.missing
 │   ├── WeightsMismatch         weights.mismatch
 │   ├── CheckpointMissing       checkpoint.missing
@@ -52,6 +56,30 @@ class DatasetInvalid(UserError):
 
 class DatasetMissing(UserError):
     code = "dataset.missing"
+
+
+class ArchiveInvalid(UserError):
+    """The file is no archive, is cut short, or holds more than it may."""
+
+    code = "archive.invalid"
+
+
+class UploadMissing(UserError):
+    """An upload that has expired, or was deleted."""
+
+    code = "upload.missing"
+
+
+class UploadRefused(UserError):
+    """An upload that would not fit: the message says how much is missing."""
+
+    code = "upload.refused"
+
+
+class ImageInvalid(UserError):
+    """What was brought to be looked at is no image that can be read."""
+
+    code = "image.invalid"
 
 
 class WeightsMissing(UserError):
@@ -104,6 +132,12 @@ class JobLocked(SystemFault):
     """Another process holds the job's folder."""
 
     code = "job.locked"
+
+
+class ServeUnavailable(SystemFault):
+    """The service that draws pictures and tries models does not answer."""
+
+    code = "serve.unavailable"
 
 
 class AttemptsExhausted(SystemFault):

@@ -5,6 +5,7 @@ ROOT/jobs/<id>/events.jsonl              one file over all attempts, one writer 
 ROOT/jobs/<id>/lock                      flock, held by the running engine process
 ROOT/jobs/<id>/attempts/<n>/             log.txt beat exit.json stop supervisor.txt
 ROOT/jobs/<id>/artifacts/                written beside, fsynced, renamed, then announced
+ROOT/uploads/<id>                        what was uploaded; its size is the upload's offset
 
 A folder is named by an id, never by a name that a person chose; every path inside a JSON file is relative.
 """
@@ -74,6 +75,14 @@ class JobDir:
         return self.artifacts_dir / "checkpoints"
 
     @property
+    def evaluation_dir(self) -> Path:
+        return self.artifacts_dir / "evaluation"
+
+    @property
+    def classification_dir(self) -> Path:
+        return self.artifacts_dir / "classification"
+
+    @property
     def scratch_dir(self) -> Path:
         """Temporary files of a running attempt; removed at its end and before the next one."""
         return self.path / "scratch"
@@ -109,6 +118,31 @@ class DatasetDir:
     def images_path(self) -> Path:
         return self.path / "images.lmdb"
 
+    @property
+    def report_path(self) -> Path:
+        """What was left out or flagged, a row each; datasets of schema version 1 have none."""
+        return self.path / "report.sqlite"
+
+    @property
+    def mean_image_path(self) -> Path:
+        return self.path / "mean.png"
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionsDir:
+    """What an evaluation or a classification leaves."""
+
+    path: Path
+
+    @property
+    def report_path(self) -> Path:
+        """JSON of ``wire.evaluation.EvaluationReport``; evaluations have it."""
+        return self.path / "report.json"
+
+    @property
+    def predictions_path(self) -> Path:
+        return self.path / "predictions.sqlite"
+
 
 @dataclass(frozen=True, slots=True)
 class Storage:
@@ -131,12 +165,24 @@ class Storage:
         """Sockets, pid files and service logs of the present start."""
         return self.root / "run"
 
+    @property
+    def serve_socket_path(self) -> Path:
+        """Where ``python -m engine serve`` listens. A unix socket's path must stay below 108 bytes."""
+        return self.run_dir / "serve.sock"
+
+    def upload_path(self, upload_id: str) -> Path:
+        return self.uploads_dir / upload_id
+
     def job(self, job_id: int) -> JobDir:
         return JobDir(self.jobs_dir / str(job_id))
 
     def trashed(self, job_id: int) -> Path:
         """Where the folder of a deleted job waits for its removal."""
         return self.trash_dir / str(job_id)
+
+    def upload_input_path(self, upload_id: str) -> str:
+        """How a spec names an upload: relative to the job's own folder."""
+        return f"../../uploads/{upload_id}"
 
     def input_path(self, job_id: int, artifact_path: str) -> str:
         """How a spec names an artifact of another job: relative to the reading job's own folder."""

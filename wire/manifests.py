@@ -27,8 +27,21 @@ class Refused(_Manifest):
     reason: str
 
 
+ReportKind: TypeAlias = Literal[
+    "refused", "ignored", "duplicate", "leak", "class_not_chosen", "class_too_small", "over_maximum"
+]
+"""Why a file is not in the dataset. ``ignored``: left behind by an operating system. A ``leak`` may have been kept."""
+
+
+class Warned(_Manifest):
+    """Something about the data that a person should know before training on it."""
+
+    code: str
+    text: str
+
+
 class DatasetManifest(_Manifest):
-    schema_version: int = 1
+    schema_version: int = 2
     name: str
     task: str
     classes: tuple[str, ...]
@@ -48,8 +61,16 @@ class DatasetManifest(_Manifest):
     licence: str = ""
     n_found: int
     refused: tuple[Refused, ...] = ()
+    """The first of them; all are in the report."""
     created_at: datetime
     fovea_version: str = ""
+    left_out: dict[ReportKind, int] = Field(default_factory=dict)
+    """Files not in the dataset, by reason; with the images in it they add up to ``n_found``. Since version 2."""
+    n_flagged: int = 0
+    """Images in the dataset that the report names all the same: pictures that are in training and validation."""
+    warnings: tuple[Warned, ...] = ()
+    options: dict[str, Any] = Field(default_factory=dict)
+    """``ImportOptions`` as they were."""
     notes: tuple[str, ...] = Field(default=())
     """Sentences about what was done, for example how the split was drawn."""
 

@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 import torch
 
+from engine.checkpoint import Payload, read_checkpoint, write_durable
 from engine.emit import Sink
-from engine.train.checkpoint import Payload, read_checkpoint, write_durable
 from wire.errors import CheckpointDamaged, CheckpointMissing
 from wire.events import ArtifactDropped, ArtifactMade, CheckpointBest, Notice
 from wire.layout import JobDir

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 from torch import nn
 
+from engine.checkpoint import Payload, read_checkpoint, read_state
 from engine.context import Context
 from engine.emit import Throttle
 from engine.models.architecture import Architecture, Rgb
 from engine.models.transfer import load_weights
 from engine.models.weights import find_weights
-from engine.train.checkpoint import Payload, read_checkpoint, read_state
 from wire.cards import ModelCard, WeightsCard
 from wire.errors import SpecInvalid, WeightsMismatch
 from wire.events import Notice, Progress

@@ -10,15 +10,15 @@ from typing import Any
 
 import torch
 
+from engine.checkpoint import Payload
 from engine.seeds import generator_states, restore_generators
-from engine.train.checkpoint import Payload
 from engine.train.loop import Position, Run
 from engine.train.shelf import Best, Snapshot
 from wire.errors import SpecInvalid
 from wire.specs import TrainSpec
 
 _CLASSES_IN_META = 1000
-_NO_INFLUENCE = {"log_every", "checkpoint_every"}
+_NO_INFLUENCE = {"log_every", "checkpoint_every", "best_by"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from pydantic import BaseModel, ValidationError
@@ -67,6 +67,18 @@ class Plan:
     @property
     def has_val(self) -> bool:
         return self.manifest.n_images("val") > 0
+
+    @property
+    def main_series(self) -> str:
+        """What the best checkpoint is chosen by."""
+        if not self.has_val:
+            return "train/loss"
+        by_loss = self.spec.options.best_by == "loss"
+        return self.task_card.fallback_series if by_loss else self.task_card.main_series
+
+    @property
+    def main_better(self) -> Literal["lower", "higher"]:
+        return self.task_card.main_better if self.main_series == self.task_card.main_series else "lower"
 
     @property
     def in_channels(self) -> int:
@@ -197,8 +209,8 @@ def prepare(plan: Plan, found: Found, reader: DatasetReader, context: Context) -
         val=loader(images["val"], shuffle=False, augment=None) if plan.has_val else None,
         epochs=options.epochs,
         log_every=options.log_every or max(1, n_batches // _POINTS_PER_EPOCH),
-        main_series=plan.task_card.main_series if plan.has_val else "train/loss",
-        main_better=plan.task_card.main_better if plan.has_val else "lower",
+        main_series=plan.main_series,
+        main_better=plan.main_better,
     )
     facts = state.Facts(
         spec=spec,

@@ -5,6 +5,7 @@ from jobs.models.curve import Curve, Series
 from jobs.models.device import Device, DeviceLease, DeviceSample
 from jobs.models.job import Attempt, Job, JobEvent, Transition
 from jobs.models.token import ApiToken
+from jobs.models.upload import Upload
 
 __all__ = [
     "ApiToken",
@@ -19,4 +20,5 @@ __all__ = [
     "JobInput",
     "Series",
     "Transition",
+    "Upload",
 ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.train.checkpoint import read_checkpoint, read_state, write_durable
+from engine.checkpoint import read_checkpoint, read_state, write_durable
 from wire.errors import CheckpointDamaged, CheckpointMissing, WeightsMismatch
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from engine.emit import MemorySink
-from engine.train.checkpoint import read_checkpoint
+from engine.checkpoint import read_checkpoint
 from engine.train.shelf import Best, Shelf, Snapshot
 from wire.events import ArtifactDropped, ArtifactMade, CheckpointBest
 from wire.layout import JobDir

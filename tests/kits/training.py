@@ -13,7 +13,7 @@ from torch import Tensor
 from engine.context import Context
 from engine.emit import JsonlSink
 from engine.stop import Stop
-from engine.train.checkpoint import Payload, read_checkpoint
+from engine.checkpoint import Payload, read_checkpoint
 from engine.train.verb import run
 from wire.events import ENVELOPE, ArtifactDropped, ArtifactMade, AttemptStarted, Envelope, Event, Outcome, Scalars
 from wire.layout import AttemptDir, JobDir

@@ -1,15 +1,12 @@
-"""What a job is asked to do: the content of ``spec.json``, all that the engine needs to know.
-
-Options carry their own form: ``title`` is the label, ``description`` the help text, bounds are the field's own, and
-``json_schema_extra`` may hold ``group`` (the form's section), ``unit``, ``labels`` (value -> label of a choice) and
-``advanced``.
-"""
+"""A training: the choices of its form, and the network it begins with."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import Field
+
+from wire.specs.strict import Strict, ui
 
 Resize: TypeAlias = Literal["squash", "crop", "fill", "half_crop"]
 Colour: TypeAlias = Literal["rgb", "grey"]
@@ -17,34 +14,28 @@ Optimiser: TypeAlias = Literal["sgd", "nesterov", "adamw"]
 Schedule: TypeAlias = Literal["cosine", "one_cycle", "step"]
 Augmentation: TypeAlias = Literal["none", "shift", "flip", "photo", "strong"]
 Precision: TypeAlias = Literal["auto", "fp32", "bf16", "fp16"]
+BestBy: TypeAlias = Literal["accuracy", "loss"]
+Device: TypeAlias = Literal["auto", "cpu", "cuda"]
 
 
-class _Spec(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, json_schema_serialization_defaults_required=True)
-
-
-def _ui(group: str, *, unit: str = "", advanced: bool = False, labels: dict[str, str] | None = None) -> dict[str, Any]:
-    return {"group": group, "unit": unit, "advanced": advanced, "labels": labels or {}}
-
-
-class TrainOptions(_Spec):
+class TrainOptions(Strict):
     """The choices of the training form, whatever the task and the model."""
 
-    epochs: int = Field(15, ge=1, le=10_000, title="Epochs", json_schema_extra=_ui("Training"))
-    batch_size: int = Field(64, ge=1, le=8192, title="Batch size", json_schema_extra=_ui("Training", unit="images"))
+    epochs: int = Field(15, ge=1, le=10_000, title="Epochs", json_schema_extra=ui("Training"))
+    batch_size: int = Field(64, ge=1, le=8192, title="Batch size", json_schema_extra=ui("Training", unit="images"))
     image_px: int = Field(
         32,
         ge=8,
         le=1024,
         title="Image size",
         description="Height and width that the network sees.",
-        json_schema_extra=_ui("Images", unit="px"),
+        json_schema_extra=ui("Images", unit="px"),
     )
     resize: Resize = Field(
         "squash",
         title="Resize mode",
         description="How a picture of another shape becomes square.",
-        json_schema_extra=_ui(
+        json_schema_extra=ui(
             "Images",
             labels={
                 "squash": "Squash: ignore the aspect ratio",
@@ -55,13 +46,13 @@ class TrainOptions(_Spec):
         ),
     )
     colour: Colour = Field(
-        "rgb", title="Colour", json_schema_extra=_ui("Images", labels={"rgb": "Colour (RGB)", "grey": "Greyscale"})
+        "rgb", title="Colour", json_schema_extra=ui("Images", labels={"rgb": "Colour (RGB)", "grey": "Greyscale"})
     )
     augmentation: Augmentation = Field(
         "none",
         title="Augmentation",
         description="Random changes to each training image, anew in each epoch.",
-        json_schema_extra=_ui(
+        json_schema_extra=ui(
             "Images",
             labels={
                 "none": "None",
@@ -75,7 +66,7 @@ class TrainOptions(_Spec):
     optimiser: Optimiser = Field(
         "adamw",
         title="Optimiser",
-        json_schema_extra=_ui(
+        json_schema_extra=ui(
             "Optimisation",
             labels={
                 "sgd": "SGD with momentum",
@@ -90,7 +81,7 @@ class TrainOptions(_Spec):
         le=1e30,
         title="Learning rate",
         description="The highest value that the schedule reaches.",
-        json_schema_extra=_ui("Optimisation"),
+        json_schema_extra=ui("Optimisation"),
     )
     momentum: float = Field(
         0.9,
@@ -98,13 +89,13 @@ class TrainOptions(_Spec):
         lt=1,
         title="Momentum",
         description="Used by SGD.",
-        json_schema_extra=_ui("Optimisation", advanced=True),
+        json_schema_extra=ui("Optimisation", advanced=True),
     )
-    weight_decay: float = Field(0.01, ge=0, le=10, title="Weight decay", json_schema_extra=_ui("Optimisation"))
+    weight_decay: float = Field(0.01, ge=0, le=10, title="Weight decay", json_schema_extra=ui("Optimisation"))
     schedule: Schedule = Field(
         "cosine",
         title="Schedule",
-        json_schema_extra=_ui(
+        json_schema_extra=ui(
             "Optimisation",
             labels={
                 "cosine": "Cosine with warm-up",
@@ -119,13 +110,13 @@ class TrainOptions(_Spec):
         le=50,
         title="Warm-up",
         description="Share of all steps in which the learning rate rises.",
-        json_schema_extra=_ui("Optimisation", unit="% of steps", advanced=True),
+        json_schema_extra=ui("Optimisation", unit="% of steps", advanced=True),
     )
     precision: Precision = Field(
         "auto",
         title="Precision",
         description="Auto is bf16 where the device has units for it, else fp32.",
-        json_schema_extra=_ui(
+        json_schema_extra=ui(
             "Device",
             labels={
                 "auto": "Auto",
@@ -135,14 +126,20 @@ class TrainOptions(_Spec):
             },
         ),
     )
-    seed: int = Field(0, ge=0, le=2**31 - 1, title="Seed", json_schema_extra=_ui("Training"))
+    seed: int = Field(0, ge=0, le=2**31 - 1, title="Seed", json_schema_extra=ui("Training"))
+    best_by: BestBy = Field(
+        "accuracy",
+        title="Best checkpoint by",
+        description="On validation images; the best one is kept and evaluated.",
+        json_schema_extra=ui("Training", advanced=True, labels={"accuracy": "Accuracy", "loss": "Loss"}),
+    )
     log_every: int = Field(
         0,
         ge=0,
         le=100_000,
         title="Log every",
         description="0 chooses about twenty points an epoch.",
-        json_schema_extra=_ui("Training", unit="steps", advanced=True),
+        json_schema_extra=ui("Training", unit="steps", advanced=True),
     )
     checkpoint_every: int = Field(
         0,
@@ -150,29 +147,29 @@ class TrainOptions(_Spec):
         le=10_000_000,
         title="Checkpoint every",
         description="0 saves at the end of each epoch and, within long epochs, about once a minute.",
-        json_schema_extra=_ui("Training", unit="steps", advanced=True),
+        json_schema_extra=ui("Training", unit="steps", advanced=True),
     )
 
 
-class Choice(_Spec):
+class Choice(Strict):
     """A card by name, and the options it declares."""
 
     name: str
     options: dict[str, Any] = Field(default_factory=dict)
 
 
-class FromScratch(_Spec):
+class FromScratch(Strict):
     kind: Literal["scratch"] = "scratch"
 
 
-class FromPublished(_Spec):
+class FromPublished(Strict):
     """Weights named by the model's card; looked for in the mirror directory, then in the cache, then at their URL."""
 
     kind: Literal["published"] = "published"
     weights: str
 
 
-class FromCheckpoint(_Spec):
+class FromCheckpoint(Strict):
     """The network of an earlier run; the head is made anew where the classes differ."""
 
     kind: Literal["checkpoint"] = "checkpoint"
@@ -183,7 +180,7 @@ class FromCheckpoint(_Spec):
 Init: TypeAlias = Annotated[FromScratch | FromPublished | FromCheckpoint, Field(discriminator="kind")]
 
 
-class TrainSpec(_Spec):
+class TrainSpec(Strict):
     verb: Literal["train"] = "train"
     schema_version: int = 1
     dataset: str
@@ -192,64 +189,4 @@ class TrainSpec(_Spec):
     model: Choice
     init: Init = FromScratch()
     options: TrainOptions = TrainOptions()
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-
-
-class FromSample(_Spec):
-    """One of the datasets that Fovea brings along."""
-
-    kind: Literal["sample"] = "sample"
-    name: str
-
-
-class FromFolder(_Spec):
-    """A folder tree on this machine."""
-
-    kind: Literal["folder"] = "folder"
-    path: str
-
-
-Source: TypeAlias = Annotated[FromSample | FromFolder, Field(discriminator="kind")]
-
-
-class ImportOptions(_Spec):
-    val_pct: float = Field(
-        20.0,
-        ge=0,
-        le=90,
-        title="Validation share",
-        description="Taken from each class where no split is given.",
-        json_schema_extra=_ui("Split", unit="%"),
-    )
-    test_pct: float = Field(0.0, ge=0, le=90, title="Test share", json_schema_extra=_ui("Split", unit="%"))
-    seed: int = Field(0, ge=0, le=2**31 - 1, title="Seed", json_schema_extra=_ui("Split"))
-
-    @model_validator(mode="after")
-    def _something_is_left_to_train_on(self) -> ImportOptions:
-        if self.val_pct + self.test_pct > 95:
-            raise ValueError("validation and test together may take at most 95 %")
-        return self
-
-
-class ImportSpec(_Spec):
-    verb: Literal["import"] = "import"
-    schema_version: int = 1
-    name: str
-    task: str = "classification"
-    format: str = "auto"
-    source: Source
-    options: ImportOptions = ImportOptions()
-
-
-Spec: TypeAlias = Annotated[TrainSpec | ImportSpec, Field(discriminator="verb")]
-SPEC: TypeAdapter[TrainSpec | ImportSpec] = TypeAdapter(Spec)
-
-
-class ExitReport(_Spec):
-    """``attempts/<n>/exit.json``: how the process ended, in its own words."""
-
-    outcome: Literal["succeeded", "failed", "errored", "cancelled", "paused"]
-    code: str = ""
-    message: str = ""
-    hint: str = ""
-    last_seq: int = 0
+    device: Device = "auto"

@@ -1,0 +1,1 @@
+"""A trained network, ready to answer for one image or many."""
