@@ -2,7 +2,8 @@
 
 help:
 	@echo 'make run                       start Fovea; Ctrl-C stops it and saves running trainings'
-	@echo 'make demo [EPOCHS=8] [MODEL=]  train on the bundled sample through the API'
+	@echo 'make demo [DATA=file.zip] [EPOCHS=] [MODEL=]'
+	@echo '                               train on the bundled sample, or on your images, through the API'
 	@echo 'make test [ARGS=tests/jobs]    run the tests that this machine can run'
 	@echo 'make check                     lint, types, contracts'
 	@echo 'make format                    rewrite everything in the one format'

@@ -11,5 +11,6 @@ http = get_asgi_application()
 from channels.routing import ProtocolTypeRouter
 
 from dashboard.routing import websocket_application
+from dashboard.uploads import UploadPieces
 
-application = ProtocolTypeRouter({"http": http, "websocket": websocket_application()})
+application = ProtocolTypeRouter({"http": UploadPieces(http), "websocket": websocket_application()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from pathlib import Path
 from environs import Env, EnvError
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+MAX_AMOUNT = 1_000_000
+"""Of GiB or days; more is no date and no disk."""
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
@@ -30,6 +33,10 @@ class Environment:
     redis_url: str
     weights_dir: Path | None
     import_roots: list[Path]
+    upload_max_gib: float
+    upload_quota_gib: float
+    upload_keep_days: float
+    disk_reserve_gib: float
     engine_command: list[str]
     secret_key: str
     debug: bool
@@ -72,6 +79,10 @@ def _read(env: Env) -> Environment:
         redis_url=env.str("REDIS_URL", ""),
         weights_dir=_folder(weights_dir) if weights_dir else None,
         import_roots=[_folder(root) for root in import_roots],
+        upload_max_gib=_amount(env, "UPLOAD_MAX_GIB", 200.0),
+        upload_quota_gib=_amount(env, "UPLOAD_QUOTA_GIB", 500.0),
+        upload_keep_days=_amount(env, "UPLOAD_KEEP_DAYS", 7.0),
+        disk_reserve_gib=_amount(env, "DISK_RESERVE_GIB", 5.0),
         engine_command=shlex.split(env.str("ENGINE_COMMAND", "")) or [sys.executable, "-m", "engine"],
         secret_key=env.str("SECRET_KEY", ""),
         debug=env.bool("DEBUG", False),
@@ -80,6 +91,13 @@ def _read(env: Env) -> Environment:
         https_only=env.bool("HTTPS_ONLY", False),
         log_level=log_level,
     )
+
+
+def _amount(env: Env, name: str, default: float) -> float:
+    amount = env.float(name, default)
+    if not 0 <= amount <= MAX_AMOUNT or math.isnan(amount):
+        raise SettingError(f'Environment variable "{name}" invalid: {amount:g} is not between 0 and {MAX_AMOUNT:,}')
+    return amount
 
 
 def _folder(text: str) -> Path:

@@ -18,6 +18,11 @@ CACHE_DIR = ENV.cache_dir
 WEIGHTS_DIR = ENV.weights_dir
 ENGINE_COMMAND = ENV.engine_command
 IMPORT_ROOTS = ENV.import_roots
+SERVE_SOCKET = Places(DATA_DIR).serve_socket_path
+UPLOAD_MAX_GIB = ENV.upload_max_gib
+UPLOAD_QUOTA_GIB = ENV.upload_quota_gib
+UPLOAD_KEEP_DAYS = ENV.upload_keep_days
+DISK_RESERVE_GIB = ENV.disk_reserve_gib
 try:
     SECRET_KEY = ENV.secret_key or kept_secret(Places(DATA_DIR).secret_key_path)
     REDIS_URL = ENV.redis_url or local_redis_url(Places(DATA_DIR))

@@ -6,7 +6,14 @@ Refusal                         a request that may not be done; the errors of jo
 ├── CsrfFailed         403      auth.csrf
 ├── LinkSpent          410      link.spent
 ├── RequestInvalid     422      request.invalid       with ``fields``: what is wrong where
-└── TooManyAttempts    429      auth.too_many_attempts
+├── TooManyAttempts    429      auth.too_many_attempts
+├── HeaderInvalid      400      upload.header
+├── VersionUnsupported 412      upload.version
+├── ContentTypeWrong   415      upload.content_type
+├── OffsetWrong        409      upload.offset
+├── TooManyBytes       413      upload.too_long
+├── UploadLocked       423      upload.locked
+└── UploadStalled      408      upload.stalled
 
 Pages get ``templates/errors/error.html``, htmx a banner, the API ``{"error": {"code", "message", "hint", "fields"}}``.
 """
@@ -22,7 +29,17 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.csrf import requires_csrf_token
 
-from wire.errors import ActionRefused, FoveaError, JobLocked, NotFound, UserError
+from wire.errors import (
+    ActionRefused,
+    DiskFull,
+    FoveaError,
+    JobLocked,
+    NotFound,
+    ServeUnavailable,
+    UploadMissing,
+    UploadRefused,
+    UserError,
+)
 
 API_PREFIX = "/api/"
 
@@ -75,6 +92,43 @@ class TooManyAttempts(Refusal):
     status = 429
 
 
+class HeaderInvalid(Refusal):
+    code = "upload.header"
+    status = 400
+
+
+class VersionUnsupported(Refusal):
+    code = "upload.version"
+    status = 412
+
+
+class ContentTypeWrong(Refusal):
+    code = "upload.content_type"
+    status = 415
+
+
+class OffsetWrong(Refusal):
+    code = "upload.offset"
+    status = 409
+
+
+class TooManyBytes(Refusal):
+    code = "upload.too_long"
+    status = 413
+
+
+class UploadLocked(Refusal):
+    """Another request brings the bytes of this upload."""
+
+    code = "upload.locked"
+    status = 423
+
+
+class UploadStalled(Refusal):
+    code = "upload.stalled"
+    status = 408
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """What a person or a program is told."""
@@ -96,16 +150,19 @@ def problem_of(error: FoveaError | Refusal) -> Problem:
     return Problem(status, error.code, error.message, error.hint, fields)
 
 
+_STATUSES: Mapping[type[FoveaError], int] = {
+    NotFound: 404,
+    UploadMissing: 404,
+    ActionRefused: 409,
+    JobLocked: 409,
+    UploadRefused: 413,
+    DiskFull: 507,
+    ServeUnavailable: 503,
+}
+
+
 def _status_of(error: FoveaError) -> int:
-    match error:
-        case NotFound():
-            return 404
-        case ActionRefused() | JobLocked():
-            return 409
-        case UserError():
-            return 400
-        case _:
-            return 500
+    return _STATUSES.get(type(error)) or (400 if isinstance(error, UserError) else 500)
 
 
 def answer(request: HttpRequest, error: FoveaError | Refusal) -> HttpResponse:

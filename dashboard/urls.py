@@ -6,14 +6,21 @@ from django.views.generic import RedirectView
 
 from dashboard.api.docs import docs
 from dashboard.api.root import api
-from dashboard.views import accounts, actions, datasets, health, home, people, run, training
+from dashboard.views import accounts, actions, datasets, gallery, health, home, new_dataset, people, run, training
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", home.home, name="home"),
     path("rows/", home.rows, name="rows"),
     path("datasets/", home.datasets, name="datasets"),
+    path("datasets/new/", new_dataset.new_dataset, name="new_dataset"),
+    path("datasets/new/differences", new_dataset.differences, name="new_dataset_differences"),
     path("datasets/<int:job_id>/", datasets.dataset, name="dataset"),
-    path("datasets/<int:job_id>/pictures", datasets.pictures, name="dataset_pictures"),
+    path("datasets/<int:job_id>/gallery/", gallery.gallery, name="dataset_gallery"),
+    path("datasets/<int:job_id>/images/<int:sample_id>/", gallery.image, name="dataset_image"),
+    path("datasets/<int:job_id>/images/<int:sample_id>/original", gallery.original, name="dataset_original"),
+    path("datasets/<int:job_id>/mean.png", gallery.mean_image, name="dataset_mean"),
+    path("datasets/<int:job_id>/report/", gallery.report, name="dataset_report"),
+    path("datasets/<int:job_id>/report.csv", gallery.report_csv, name="dataset_report_csv"),
     path("samples/import", actions.sample_import, name="sample_import"),
     path("datasets/<int:job_id>/again", actions.import_again, name="import_again"),
     path("datasets/<int:job_id>/train", actions.training_quick, name="training_quick"),

@@ -22,7 +22,7 @@ BUILTIN_MODELS = (
     "engine.models.convnext.card",
     "engine.models.vit.card",
 )
-BUILTIN_FORMATS = ("engine.formats.folder.card",)
+BUILTIN_FORMATS = ("engine.formats.folder.card", "engine.formats.lists.card")
 BUILTIN_SAMPLES = ("engine.formats.samples.digits_card",)
 
 AnyCard = TypeVar("AnyCard", bound=Card)

@@ -1,12 +1,17 @@
-"""The one door to a job: everybody in the lab sees it, owner and administrator change it, private hides it."""
+"""The one door to jobs and uploads.
+
+Everybody in the lab sees a job, its owner and administrators change it, private hides it.
+An upload is its owner's alone.
+"""
 
 from __future__ import annotations
 
 from django.contrib.auth.models import User
 from django.db.models import Q, QuerySet
+from django.utils import timezone
 
-from jobs.models import Job
-from wire.errors import ActionRefused, NotFound
+from jobs.models import Job, Upload
+from wire.errors import ActionRefused, NotFound, UploadMissing
 
 
 def visible_jobs(user: User) -> QuerySet[Job]:
@@ -36,3 +41,31 @@ def job_for(user: User, job_id: int, *, change: bool = False) -> Job:
             f"{job.title} belongs to {job.owner.username}.", hint="Ask its owner or an administrator to change it."
         )
     return job
+
+
+def upload_for(user: User, upload_id: str, *, lock: bool = False) -> Upload:
+    """The upload, if it is the user's own; ``lock`` keeps others from it until the transaction ends.
+
+    Raises:
+        UploadMissing: there is none, it is another's, or it has expired.
+    """
+    uploads = Upload.objects.select_for_update(of=("self",)) if lock else Upload.objects.all()
+    mine = uploads.select_related("owner").filter(pk=upload_id, owner=user, expires_at__gt=timezone.now())
+    upload = mine.first()
+    if upload is None:
+        raise UploadMissing(
+            f"There is no upload {upload_id[:40]!r}.", hint="It may have expired; upload the file again."
+        )
+    return upload
+
+
+def run_for(user: User, run_id: int) -> Job:
+    """The training, if the user may see it.
+
+    Raises:
+        NotFound: as ``job_for``, or the id is that of something else.
+    """
+    run = job_for(user, run_id)
+    if run.verb != "train":
+        raise NotFound(f"#{run_id} ({run.title}) is not a run.", hint="Choose a run from the home page.")
+    return run

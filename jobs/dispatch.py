@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,12 +21,22 @@ from jobs.models import Attempt, Device, DeviceLease, Job
 from jobs.states import Status
 
 MOST_IMPORTS = 2
+MOST_CLASSIFICATIONS = 1
+LANES = {"import": MOST_IMPORTS, "classify": MOST_CLASSIFICATIONS}
+"""Verbs that need no device, with how many of each run at once on this host; all others need one."""
 MOST_COUNTED = 20
 """Further back in the queue a job is not told its place, which would change with every job that starts."""
 MOST_ANNOUNCED = 50
 """Jobs at once that open pages are told of, which fetch each of them anew."""
 LEASE = timedelta(minutes=1)
 """Renewed by the supervisor; counted in the time of the database."""
+
+_WAITS_FOR_LANE = {
+    "import": f"Waiting for one of {MOST_IMPORTS} running imports to end",
+    "classify": "Waiting for another classification to end",
+}
+_HOLDS_DEVICE = {"evaluate": "evaluation"}
+"""What a job that uses a device is called, where it is no run."""
 
 log = logging.getLogger(__name__)
 
@@ -126,14 +136,14 @@ class _Room:
     def __init__(self) -> None:
         self._devices = _present_devices()
         self._holders = _holders()
-        imports = Attempt.objects.filter(attempts_here(), ended_at=None, job__verb="import")
-        self._n_imports = imports.count()
-        self._n_waiting = {"import": 0, "device": 0}
+        running = Attempt.objects.filter(attempts_here(), ended_at=None, job__verb__in=LANES)
+        self._n_running = Counter(running.values_list("job__verb", flat=True))
+        self._n_waiting: Counter[str] = Counter()
 
     def has(self, job: Job, devices: Sequence[Device]) -> bool:
         """Whether this place is free; then it is the job's."""
-        if job.verb == "import":
-            return self._place_import()[0] is not None
+        if job.verb in LANES:
+            return self._place_in_lane(job.verb)[0] is not None
         usable = {device.pk for device in self._devices if not device.drained} - self._holders.keys()
         if not usable.issuperset(device.pk for device in devices):
             return False
@@ -148,16 +158,16 @@ class _Room:
         return set(ended.values_list("job_id", flat=True))
 
     def place(self, job: Job) -> tuple[list[Device] | None, str]:
-        """Devices for the job (none are needed for an import), or None and the reason why it waits."""
+        """Devices for the job (not every verb needs one), or None and the reason why it waits."""
         soonest = retry.not_before(job) if job.pk in self._lately_lost else None
         if soonest is not None and soonest > timezone.now():
             return None, f"Its process was lost; the next attempt begins at {soonest:%H:%M:%S} UTC"
-        return self._place_import() if job.verb == "import" else self._place_on_device(job)
+        return self._place_in_lane(job.verb) if job.verb in LANES else self._place_on_device(job)
 
-    def _place_import(self) -> tuple[list[Device] | None, str]:
-        if self._n_imports >= MOST_IMPORTS:
-            return None, f"Waiting for one of {MOST_IMPORTS} running imports to end{self._place_in_queue('import')}"
-        self._n_imports += 1
+    def _place_in_lane(self, verb: str) -> tuple[list[Device] | None, str]:
+        if self._n_running[verb] >= LANES[verb]:
+            return None, f"{_WAITS_FOR_LANE[verb]}{self._place_in_queue(verb)}"
+        self._n_running[verb] += 1
         return [], ""
 
     def _place_on_device(self, job: Job) -> tuple[list[Device] | None, str]:
@@ -186,7 +196,8 @@ class _Room:
         if device.drained:
             return f"Waiting for {device.name}: an administrator has taken it out of service"
         holder = self._holders[device.pk]
-        who = "a private run" if holder.private else f"run {holder.pk} “{holder.title}”"
+        noun = _HOLDS_DEVICE.get(holder.verb, "run")
+        who = f"a private {noun}" if holder.private else f"{noun} {holder.pk} “{holder.title}”"
         return f"Waiting for {device.name}: {who} is using it"
 
     def _place_in_queue(self, line: str) -> str:

@@ -1,4 +1,4 @@
-"""Removes what is due: trash after a week, old device samples."""
+"""Removes what is due: trash after a week, uploads that nobody wants any more, old device samples."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from datetime import timedelta
 from django.db.models import ProtectedError
 from django.utils import timezone
 
-from jobs.models import DeviceSample, Job
+from jobs.models import DeviceSample, Job, Upload
 from jobs.storage import storage
+from jobs.upload_files import nobody_writes
+from jobs.uploads import keep_until, offset_of, readers_of
 
 KEPT_IN_TRASH = timedelta(days=7)
+KEPT_ORPHANS = timedelta(hours=1)
+"""Of files without a row: a row may be on its way."""
 KEPT_SAMPLES = timedelta(days=2)
 
 log = logging.getLogger(__name__)
@@ -39,6 +43,7 @@ def housekeep() -> None:
     # Newest first, because a run protects the dataset that it read.
     for job in trashed.filter(trashed_at__lt=timezone.now() - KEPT_IN_TRASH).order_by("-pk"):
         _remove(job)
+    _housekeep_uploads()
     DeviceSample.objects.filter(at__lt=timezone.now() - KEPT_SAMPLES).delete()
 
 
@@ -50,3 +55,44 @@ def _remove(job: Job) -> None:
         return  # something that reads it goes first; its own turn comes in a later round
     shutil.rmtree(storage().trashed(job_id), ignore_errors=True)
     log.info("removed job=%s", job_id)
+
+
+def _housekeep_uploads() -> None:
+    for upload in Upload.objects.filter(expires_at__lte=timezone.now()).order_by("pk"):
+        _expire(upload)
+    for upload in Upload.objects.filter(completed_at__isnull=False).order_by("pk"):
+        if offset_of(upload) == 0:
+            log.warning("upload %s has lost its file", upload.pk)
+            upload.delete()
+    _remove_orphans()
+
+
+def _expire(upload: Upload) -> None:
+    """Remove it, unless something reads or writes it just now."""
+    if readers_of(upload.pk):
+        Upload.objects.filter(pk=upload.pk).update(expires_at=keep_until())
+        return
+    path = storage().upload_path(upload.pk)
+    with nobody_writes(path) as free:
+        # The condition again: an import may have been submitted meanwhile, which puts the end off.
+        due = Upload.objects.filter(pk=upload.pk, expires_at__lte=timezone.now())
+        if free and due.delete()[0]:
+            path.unlink(missing_ok=True)
+            log.info("removed upload=%s", upload.pk)
+
+
+def _remove_orphans() -> None:
+    """Files without a row: what a crash left between the two."""
+    folder = storage().uploads_dir
+    if not folder.is_dir():
+        return
+    before_s = (timezone.now() - KEPT_ORPHANS).timestamp()
+    old = [path for path in folder.iterdir() if path.lstat().st_mtime < before_s and not path.is_dir()]
+    known = set(Upload.objects.filter(pk__in=[path.name for path in old]).values_list("pk", flat=True))
+    for path in old:
+        if path.name in known:
+            continue
+        with nobody_writes(path) as free:
+            if free:
+                path.unlink(missing_ok=True)
+                log.info("removed the file of an upload that is not known: %s", path.name)

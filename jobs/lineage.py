@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from django.db import transaction
@@ -12,7 +13,10 @@ from jobs.models import Artifact, Job, JobInput
 from jobs.states import ENDED, Status
 from jobs.storage import storage
 from wire.errors import DatasetMissing
+from wire.manifests import SplitName
 
+EVALUATED_SPLITS: tuple[SplitName, ...] = ("val", "test")
+"""What nothing was learnt from."""
 _INPUT = re.compile(r"\.\./(\d+)/")
 
 
@@ -30,6 +34,18 @@ def input_job_id(spec_path: str | None) -> int | None:
 
 def dataset_job_id(spec: dict[str, Any]) -> int | None:
     return input_job_id(spec.get("dataset"))
+
+
+def dataset_trained_on(run: Job) -> Artifact | None:
+    """None where it was deleted, or the run waits for it still."""
+    used = run.inputs.filter(role="dataset", artifact__trashed_at=None).select_related("artifact__made_by").first()
+    return None if used is None else used.artifact
+
+
+def splits_present(dataset: Artifact, of: Sequence[SplitName] = EVALUATED_SPLITS) -> tuple[SplitName, ...]:
+    """Those that have images."""
+    counts = dataset.meta.get("counts", {})
+    return tuple(split for split in of if counts.get(split))
 
 
 def waiting_for(import_id: int) -> list[Job]:

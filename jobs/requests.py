@@ -6,7 +6,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from wire.specs import Choice, FromPublished, FromScratch, ImportOptions, Source, TrainOptions
+from wire.manifests import SplitName
+from wire.specs import Choice, FromFolder, FromPublished, FromSample, FromScratch, ImportOptions, TrainOptions
 
 
 class _Request(BaseModel):
@@ -38,9 +39,71 @@ class TrainingRequest(_Request):
     retry_of: int | None = None
 
 
+class UploadSource(_Request):
+    """One file that was uploaded: an archive."""
+
+    kind: Literal["upload"] = "upload"
+    upload: str
+    """Id of the upload."""
+
+
+class ServerFile(_Request):
+    """A file of this machine, below ``IMPORT_ROOTS``."""
+
+    path: str = Field(min_length=1)
+
+
+class UploadedFile(_Request):
+    upload: str
+    """Id of the upload."""
+
+
+ListFile: TypeAlias = ServerFile | UploadedFile
+
+
+class ListsSource(_Request):
+    """Text files of lines ``path label``; the images they name lie on this machine, below ``IMPORT_ROOTS``."""
+
+    kind: Literal["lists"] = "lists"
+    train: ListFile
+    val: ListFile | None = None
+    test: ListFile | None = None
+    labels: ListFile | None = None
+    """A class name a line; a label is then a line number counted from 0."""
+    folder: str = ""
+    """What relative paths in the lists begin at."""
+
+
+SourceRequest: TypeAlias = Annotated[FromSample | FromFolder | UploadSource | ListsSource, Field(discriminator="kind")]
+"""Where images come from, as a person says it: uploads by their id, lists wherever they are."""
+
+
 class ImportRequest(_Request):
     name: str = Field(min_length=1, max_length=200)
-    source: Source
+    source: SourceRequest
     options: ImportOptions = ImportOptions()
     format: str = "auto"
+    private: bool = False
+
+
+class EvaluationRequest(_Request):
+    """What to evaluate a run on; empty means as it is done by itself after a training."""
+
+    checkpoint: int | None = None
+    """Id of one of the run's checkpoints; without it the best one, or the last."""
+    dataset: int | None = None
+    """Id of the import job of another dataset than the run was trained on."""
+    splits: tuple[SplitName, ...] | None = Field(None, min_length=1)
+    """Without it validation and test, as far as they are there."""
+
+
+class ClassificationRequest(_Request):
+    run: int
+    """Id of the run whose network answers."""
+    checkpoint: int | None = None
+    """Id of one of the run's checkpoints; without it the best one, or the last."""
+    source: SourceRequest
+    title: str = Field("", max_length=200)
+    top: int = Field(5, ge=1, le=20)
+    """How many answers for each image."""
     private: bool = False

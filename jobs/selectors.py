@@ -80,13 +80,21 @@ _DATASET_TITLE = JobInput.objects.filter(job=OuterRef("pk"), role="dataset").val
 
 
 def jobs_of(
-    user: User, *, verb: str = "", q: str = "", status: str = "", sort: str = "-created", limit: int | None = None
+    user: User,
+    *,
+    verb: str = "",
+    part_of: int | None = None,
+    q: str = "",
+    status: str = "",
+    sort: str = "-created",
+    limit: int | None = None,
 ) -> list[JobSummary]:
     """Jobs that the user may see.
 
     Args:
         user: for whom.
-        verb: ``train`` or ``import``; empty means both.
+        verb: ``train``, ``import``, ``evaluate`` or ``classify``; empty means the first two, which stand alone.
+        part_of: id of a run: only its evaluations and classifications.
         q: words that each must stand in title, owner, model, dataset or notes, or ``#<id>``.
         status: one or several states with commas between; ``active`` means all that have not ended.
         sort: a key of ``SORTS``, with ``-`` before it for descending; rows without a value come last.
@@ -98,6 +106,10 @@ def jobs_of(
     jobs: QuerySet[Job] = visible_jobs(user).annotate(dataset_title=Subquery(_DATASET_TITLE))
     if verb:
         jobs = jobs.filter(verb=verb)
+    elif part_of is None:
+        jobs = jobs.filter(part_of=None)
+    if part_of is not None:
+        jobs = jobs.filter(part_of=part_of)
     jobs = _sorted(_with_status(_matching(jobs, q, user), status), sort)
     return summaries_of(jobs[:limit], user)
 

@@ -17,6 +17,9 @@ from jobs.lineage import dataset_job_id
 from jobs.models import Artifact, Attempt, Job
 from jobs.states import ENDED, Status
 
+_TOLD = ("dataset", "report", "predictions")
+"""Kinds of artifacts whose meta a summary holds; a job makes one of them at most."""
+
 
 class Best(BaseModel):
     series: str
@@ -69,6 +72,10 @@ class JobSummary(BaseModel):
     can_change: bool
     dataset_meta: dict[str, Any] | None = None
     """Of an import that succeeded: classes, counts, sizes, colour."""
+    part_of: JobRef | None = None
+    """The run that is evaluated, or whose network classifies."""
+    report_meta: dict[str, Any] | None = None
+    """Of an evaluation or a classification that succeeded: what it found, in short."""
 
 
 def summaries_of(jobs: QuerySet[Job], user: User | None) -> list[JobSummary]:
@@ -76,10 +83,10 @@ def summaries_of(jobs: QuerySet[Job], user: User | None) -> list[JobSummary]:
     rows = list(
         jobs.select_related("owner").prefetch_related(
             Prefetch("attempts", Attempt.objects.order_by("-n")),
-            Prefetch("artifacts", Artifact.objects.filter(kind="dataset", trashed_at=None)),
+            Prefetch("artifacts", Artifact.objects.filter(kind__in=_TOLD, trashed_at=None)),
         )
     )
-    titles = _dataset_titles(rows, user)
+    titles = _titles(rows, user)
     now = timezone.now()
     return [_summary(job, list(job.attempts.all()), titles, user, now) for job in rows]
 
@@ -89,11 +96,15 @@ def job_summary(job: Job, user: User | None = None) -> JobSummary:
     return summaries_of(Job.objects.filter(pk=job.pk), user)[0]
 
 
-def _dataset_titles(jobs: Sequence[Job], user: User | None) -> dict[int, str]:
-    """A run that everybody sees may have been trained on a dataset that not everybody sees."""
-    wanted = {found for job in jobs if (found := dataset_job_id(job.spec)) is not None}
-    sources = Job.objects.filter(pk__in=wanted).only("title", "private", "owner_id")
-    return {source.pk: source.title if _is_shown(source, user) else "a private dataset" for source in sources}
+def _titles(jobs: Sequence[Job], user: User | None) -> dict[int, str]:
+    """Of datasets and runs that these jobs name: one that everybody sees may name one that not everybody sees."""
+    wanted = {found for job in jobs for found in (dataset_job_id(job.spec), job.part_of_id) if found is not None}
+    sources = Job.objects.filter(pk__in=wanted).only("title", "verb", "private", "owner_id")
+    return {source.pk: source.title if _is_shown(source, user) else _hidden(source) for source in sources}
+
+
+def _hidden(source: Job) -> str:
+    return "a private dataset" if source.verb == "import" else "a private run"
 
 
 def _is_shown(source: Job, user: User | None) -> bool:
@@ -107,7 +118,7 @@ def _summary(
     dataset_id = dataset_job_id(job.spec)
     model = job.spec.get("model", {}).get("name")
     card = model_cards().get(model) if model else None
-    made = list(job.artifacts.all()) if job.verb == "import" else []
+    told = {made.kind: made.meta for made in job.artifacts.all()}
     return JobSummary(
         id=job.pk,
         verb=job.verb,
@@ -139,7 +150,9 @@ def _summary(
         last_seq=job.last_seq,
         n_attempts=len(attempts),
         can_change=user is not None and may_change(user, job),
-        dataset_meta=made[0].meta if made else None,
+        dataset_meta=told.get("dataset"),
+        part_of=None if job.part_of_id is None else JobRef(id=job.part_of_id, title=titles.get(job.part_of_id, "")),
+        report_meta=told.get("report", told.get("predictions")),
     )
 
 

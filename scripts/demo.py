@@ -1,119 +1,47 @@
-"""Train on the bundled digits through the HTTP API, on the running server or on one started for this.
+"""Train through the HTTP API and say how good the network is, on the running server or on one started for this.
 
-EPOCHS, MODEL and SEED override what the server plans for the dataset. DATA_DIR names the server, as for ``make run``.
+DATA names an archive of images in class folders to upload; without it the bundled digits are taken. EPOCHS, MODEL and
+SEED override what the server plans for the dataset. DATA_DIR names the server, as for ``make run``.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-import subprocess
 import sys
-import tempfile
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-PROJECT_DIR = Path(__file__).resolve().parent.parent
-MANAGE = (sys.executable, str(PROJECT_DIR / "manage.py"))
-DATA_DIR = Path(os.environ.get("DATA_DIR") or PROJECT_DIR / "var").expanduser().resolve()
-START_PATIENCE_S = 120
+from demo_server import DemoError, Server, Unreachable, server
+
 RESTART_PATIENCE_S = 60
 POLL_S = 0.5
 ENDED = {"succeeded", "failed", "errored", "cancelled"}
+SPLITS = {"val": "validation", "test": "test"}
 
 
-class DemoError(Exception):
-    """Said as it is; the demo ends with exit code 1."""
-
-
-class Unreachable(DemoError):
-    """Nobody answers at the address."""
-
-
-class Server:
-    """The HTTP API of one server."""
-
-    def __init__(self, address: str, token: str) -> None:
-        self.address = address
-        self._token = token
-
-    def get(self, path: str) -> Any:
-        return self._call("GET", path, None)
-
-    def post(self, path: str, body: object) -> Any:
-        return self._call("POST", path, json.dumps(body).encode())
-
-    def _call(self, method: str, path: str, body: bytes | None) -> Any:
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
-        request = urllib.request.Request(f"{self.address}api/v1{path}", body, headers, method=method)  # noqa: S310
-        try:
-            with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310  an http address of our own
-                return json.load(response)
-        except urllib.error.HTTPError as answer:
-            raise DemoError(f"{method} {path}: {_explain(answer)}") from None
-        except OSError as problem:
-            raise Unreachable(f"{self.address} does not answer: {problem}.") from None
-
-
-def _explain(answer: urllib.error.HTTPError) -> str:
-    text = answer.read().decode(errors="replace")
-    try:
-        error = json.loads(text)["error"]
-    except (ValueError, KeyError, TypeError):
-        return f"{answer.code} {text[:500]}"
-    return " ".join(part for part in (error["message"], error.get("hint")) if part)
-
-
-def running_address() -> str | None:
-    """Where a server with this ``DATA_DIR`` answers, if one does."""
-    try:
-        address = str(json.loads((DATA_DIR / "run" / "state.json").read_text())["address"])
-        with urllib.request.urlopen(f"{address}healthz", timeout=5):  # noqa: S310
-            return address
-    except (OSError, ValueError, KeyError):
+def archive() -> Path | None:
+    """The file that DATA names."""
+    named = os.environ.get("DATA", "")
+    if not named:
         return None
+    path = Path(named).expanduser()
+    if not path.is_file():
+        raise DemoError(f"DATA={named} is no file. Name an archive of images in class folders (zip or tar).")
+    return path
 
 
-@contextmanager
-def server() -> Iterator[Server]:
-    """The running server, or one that lives as long as the demo."""
-    if address := running_address():
-        yield Server(address, token())
-        return
-    with tempfile.TemporaryFile("w+") as output:
-        up = subprocess.Popen([*MANAGE, "up"], stdout=output, stderr=output, start_new_session=True)
-        try:
-            print("Starting a server for the demo ...", flush=True)
-            yield Server(_wait_for_start(up, output), token())
-        finally:
-            if up.poll() is None:
-                print("Stopping it ...", flush=True)
-                up.send_signal(signal.SIGINT)
-            up.wait()
-
-
-def _wait_for_start(up: subprocess.Popen[bytes], output: Any) -> str:
-    deadline = time.monotonic() + START_PATIENCE_S
-    while not (address := running_address()):
-        if up.poll() is not None or time.monotonic() > deadline:
-            output.seek(0)
-            raise DemoError(output.read().strip() or "the server did not start")
-        time.sleep(0.2)
-    return address
-
-
-def token() -> str:
-    command = [*MANAGE, "token_for", "demo", "--create", "--name", "demo"]
-    made = subprocess.run(command, check=False, capture_output=True, text=True)
-    if made.returncode:
-        raise DemoError(made.stderr.strip())
-    return made.stdout.strip()
+def brought(api: Server, path: Path) -> int:
+    """Upload an archive and import it; returns the import's id."""
+    upload_id = api.upload(path, lambda done, size: _show(f"upload: {done / 2**20:.1f} of {size / 2**20:.1f} MiB"))
+    print(flush=True)
+    made = api.post("/datasets", {"name": path.name[:200], "source": {"kind": "upload", "upload": upload_id}})
+    wait_for(api, made["id"], "import")
+    facts = api.get(f"/datasets/{made['id']}")["dataset_meta"]
+    print(
+        f"dataset: {facts['n_images']:,} images, {facts['n_classes']:,} classes, {facts['n_refused']:,} files refused"
+    )
+    return int(made["id"])
 
 
 def digits(api: Server) -> int:
@@ -197,14 +125,38 @@ def _show(line: str) -> None:
     print(f"\r\033[K{line}" if sys.stdout.isatty() else line, end="" if sys.stdout.isatty() else "\n", flush=True)
 
 
+def evaluation(api: Server, run_id: int) -> None:
+    """Wait for the evaluation that follows a training, and print what it found."""
+    evaluations = api.get(f"/trainings/{run_id}/evaluations")
+    if not evaluations:
+        print("evaluation: none, for the dataset has neither validation nor test images", flush=True)
+        return
+    wait_for(api, evaluations[0]["id"], "evaluation")
+    report = api.get(f"/evaluations/{evaluations[0]['id']}")
+    checkpoint = report["checkpoint"]
+    print(f"checkpoint: {checkpoint['name']}, epoch {checkpoint['epoch']:g}. {checkpoint['chosen']}")
+    print(f"{'split':<12}{'images':>8}{'top-1':>10}{'top-5':>10}{'macro F1':>10}{'ECE':>8}")
+    for split in report["splits"]:
+        top5 = "-" if split["top5"] is None else f"{split['top5']:.2%}"
+        print(
+            f"{SPLITS[split['split']]:<12}{split['n_images']:>8,}{split['top1']:>10.2%}{top5:>10}"
+            f"{split['macro_f1']:>10.3f}{split['ece']:>8.3f}"
+        )
+
+
 def main() -> None:
-    options = overrides()
+    options, path = overrides(), archive()
     with server() as api:
-        run_id = train(api, digits(api), options)
+        run_id = train(api, brought(api, path) if path else digits(api), options)
         run_url = f"{api.address}runs/{run_id}/"
         print(run_url, flush=True)
         best = wait_for(api, run_id, "training")["best"]
-        print(f"accuracy: {best['value']:.2f} %")
+        evaluation(api, run_id)
+        print(
+            f"accuracy: {best['value']:.2f} %"
+            if best["series"] == "val/top1"
+            else f"{best['series']}: {best['value']:.4g}"
+        )
         print(f"run: {run_url}", flush=True)
 
 

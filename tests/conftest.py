@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db import connection
 
 from config.start.redis import find_redis_server
+from tests.kits.serving import Serving
 from tests.surroundings import Surroundings, shared_processes, until
 
 # No test is judged by the clock.
@@ -82,6 +83,21 @@ def redis_server(_redis_process):
         _redis_process.start()
     client().flushall()
     return _redis_process
+
+
+@pytest.fixture(scope="session")
+def _serve_process():
+    serving = Serving(Path(settings.DATA_DIR), settings.SERVE_SOCKET)
+    yield serving
+    serving.stop()
+
+
+@pytest.fixture
+def serve(_serve_process):
+    """The service of pictures and trained models for ``DATA_DIR``, running; the first test that asks starts it."""
+    if not _serve_process.running:
+        _serve_process.start()
+    return _serve_process
 
 
 @pytest.fixture

@@ -22,8 +22,11 @@ from config.settings import *  # noqa: E402, F403
 from config.settings import DATABASES  # noqa: E402
 
 TEST_ROOT = _ROOT
+SERVE_SOCKET = _ROOT / _WORKER / "serve.sock"
 SECRET_KEY = "only-for-tests"  # noqa: S105
 ALLOWED_HOSTS = ["*"]
+# How full the disk of a test machine is says nothing about the code.
+DISK_RESERVE_GIB = 0.0
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):

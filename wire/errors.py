@@ -21,6 +21,7 @@ FoveaError                      code, message (names the thing and its value), h
 └── SystemFault                 ours to mend: the job ends ERRORED, the traceback is in the log
     ├── DiskFull                disk.full
     ├── JobLocked               job.locked
+    ├── ServeUnavailable        serve.unavailable
     ├── AttemptsExhausted       attempts.exhausted
     ├── Unattended              attempt.unattended
     └── Unexpected              unexpected

@@ -75,3 +75,7 @@ class Places:
     @property
     def supervisor_socket_path(self) -> Path:
         return self.sockets_dir / "supervisor.sock"
+
+    @property
+    def serve_socket_path(self) -> Path:
+        return self.sockets_dir / Storage(self.data_dir).serve_socket_path.name

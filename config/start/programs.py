@@ -28,6 +28,7 @@ def programs(*, places: Places, host: str, port: int, redis_server: Path | None)
     python = sys.executable
     celery = (python, "-m", "celery", "-A", "config.celery")
     found = [
+        Program("serve", _serve(places), stop_s=10),
         Program("web", _web(host, port), stop_s=10),
         Program(
             "worker",
@@ -40,6 +41,11 @@ def programs(*, places: Places, host: str, port: int, redis_server: Path | None)
     if redis_server:
         found.insert(0, Program("redis", (str(redis_server), str(places.redis_conf_path)), stop_s=5))
     return found
+
+
+def _serve(places: Places) -> tuple[str, ...]:
+    where = ("--root", str(places.data_dir), "--socket", str(places.serve_socket_path))
+    return (sys.executable, "-m", "engine", "serve", *where)
 
 
 def _web(host: str, port: int) -> tuple[str, ...]:

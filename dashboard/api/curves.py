@@ -14,6 +14,7 @@ from ninja import Router
 from pydantic import Field
 
 from dashboard.api.bodies import Count, Page, answers
+from dashboard.csv_rows import csv_cell
 from dashboard.visitor import SignedIn
 from jobs.access import job_for
 from jobs.models import Job
@@ -24,7 +25,6 @@ router = Router()
 
 JSON = "application/json"
 EVERY_POINT = 2**62
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 @router.get("/{int:job_id}/events", response=answers(list[Envelope]), summary="Events")
@@ -78,7 +78,7 @@ async def _csv(job: Job, names: list[str]) -> AsyncIterator[str]:
     yield _lines([("series", "unit", "step", "time", "value")])
     for name in names:
         points = (await sync_to_async(curves_read)(job, names=[name], max_points=EVERY_POINT)).series[name]
-        label, unit = _cell(name), _cell(points.unit)
+        label, unit = csv_cell(name), csv_cell(points.unit)
         yield _lines(
             (label, unit, step, datetime.fromtimestamp(at, UTC).isoformat(), "" if value is None else repr(value))
             for step, at, value in zip(points.step, points.at, points.value, strict=True)
@@ -89,8 +89,3 @@ def _lines(rows: Iterable[tuple[object, ...]]) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
-
-
-def _cell(text: str) -> str:
-    """Names are given by people; a spreadsheet would run one that begins like a formula."""
-    return f"'{text}" if text.startswith(FORMULA_STARTS) else text

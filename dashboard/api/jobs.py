@@ -48,14 +48,18 @@ class Deleted(Schema):
 @router.get("", response=answers(list[JobSummary]), summary="Runs and imports")
 def jobs_list(
     request: SignedIn,
-    verb: Literal["", "train", "import"] = "",
+    verb: Literal["", "train", "import", "evaluate", "classify"] = "",
+    part_of: int | None = None,
     status: str = "",
     q: str = "",
     sort: str = "-created",
     limit: Page = 1000,
 ) -> list[JobSummary]:
-    """`status` may name several with commas, or `active`; `sort` takes `-` for descending."""
-    return jobs_of(request.user, verb=verb, q=q, status=status, sort=sort, limit=limit)
+    """`status` may name several with commas, or `active`; `sort` takes `-` for descending.
+
+    Evaluations and classifications belong to a run: they are listed by their verb, or with `part_of`, the run's id.
+    """
+    return jobs_of(request.user, verb=verb, part_of=part_of, q=q, status=status, sort=sort, limit=limit)
 
 
 @router.post("/delete", response=answers(Deleted), summary="Delete several")

@@ -9,7 +9,21 @@ from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 from ninja.operation import Operation
 
-from dashboard.api import accounts, catalog, curves, datasets, devices, jobs, trainings
+from dashboard.api import (
+    accounts,
+    catalog,
+    classifications,
+    curves,
+    datasets,
+    devices,
+    evaluations,
+    gallery,
+    jobs,
+    server_folders,
+    trainings,
+    trying,
+    uploads,
+)
 from dashboard.api.auth import BearerToken, PageSession
 from dashboard.errors import NotPermitted, NotSignedIn, Refusal, RequestInvalid, TooManyAttempts, answer
 from dashboard.previews import PreviewError
@@ -43,9 +57,17 @@ api = FoveaApi(
 api.add_router("/jobs", jobs.router, tags=["jobs"])
 api.add_router("/jobs", curves.router, tags=["jobs"])
 api.add_router("/datasets", datasets.router, tags=["datasets"])
+api.add_router("/datasets", gallery.router, tags=["datasets"])
 api.add_router("/trainings", trainings.router, tags=["trainings"])
+api.add_router("/trainings", evaluations.of_run, tags=["evaluations"])
+api.add_router("/evaluations", evaluations.router, tags=["evaluations"])
+api.add_router("/trainings", classifications.of_run, tags=["classifications"])
+api.add_router("/classifications", classifications.router, tags=["classifications"])
+api.add_router("/trainings", trying.router, tags=["trying"])
 api.add_router("/catalog", catalog.router, tags=["catalog"])
 api.add_router("/devices", devices.router, tags=["devices"])
+api.add_router("/uploads", uploads.router, tags=["uploads"])
+api.add_router("/server-folders", server_folders.router, tags=["uploads"])
 api.add_router("", accounts.router, tags=["accounts"])
 
 

@@ -148,7 +148,31 @@ def form_field(info: FieldInfo) -> forms.Field:
         return forms.FloatField(label=label, widget=_number({"step": "any", "inputmode": "decimal", **_bounds(info)}))
     if kind is str:
         return forms.CharField(label=label, required=False, widget=forms.TextInput(attrs={"class": "input"}))
+    if get_origin(kind) is tuple and get_args(kind) == (str, Ellipsis):
+        return LinesField(label=label, required=False)
     raise TypeError(f"No form field for an option of type {kind!r}.")
+
+
+class Lines(forms.Textarea):
+    """Browsers send line ends of their own; the page and the default are compared without them."""
+
+    def __init__(self) -> None:
+        super().__init__(attrs={"class": "input", "rows": "3", "spellcheck": "false"})
+
+    def value_from_datadict(self, data: Mapping[str, Any], files: Any, name: str) -> str | None:
+        sent = super().value_from_datadict(data, files, name)
+        return None if sent is None else str(sent).replace("\r\n", "\n")
+
+
+class LinesField(forms.CharField):
+    """Several texts, one a line. Blanks at either end may belong to a name; lines of nothing else are left out."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(widget=Lines(), strip=False, **options)
+
+    def to_python(self, value: Any) -> Any:
+        """The lines as a tuple, which is what the option holds."""
+        return tuple(line for line in str(value or "").split("\n") if line.strip())
 
 
 def _number(attributes: dict[str, str]) -> forms.NumberInput:
@@ -201,8 +225,10 @@ def as_text(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return "on" if value else ""
+    if isinstance(value, tuple):
+        return "\n".join(value)
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def _initial(value: Any) -> Any:
-    return as_text(value) if isinstance(value, float) else value
+    return as_text(value) if isinstance(value, float | tuple) else value

@@ -18,12 +18,22 @@ from jobs.models import Job
 from jobs.planning import plan
 from jobs.requests import ImportRequest, TrainingRequest
 from jobs.selectors import devices_list
-from jobs.services import import_submit, job_annotate, job_cancel, job_rename, jobs_delete, training_submit
+from jobs.services import (
+    import_request_of,
+    import_submit,
+    job_annotate,
+    job_cancel,
+    job_rename,
+    jobs_delete,
+    training_submit,
+)
 from jobs.summaries import summaries_of
 from wire.errors import ActionRefused, NotFound
-from wire.specs import Choice, FromSample, ImportSpec
+from wire.specs import Choice, FromSample
 
 MAX_TITLE = 200
+NOUNS = {"import": "import", "evaluate": "evaluation", "classify": "classification"}
+"""What a job is called by its verb, where it is no run."""
 
 
 @require_POST
@@ -39,11 +49,7 @@ def import_again(request: SignedIn, job_id: int) -> HttpResponse:
     earlier = job_for(request.user, job_id)
     if earlier.verb != "import":
         raise NotFound(f"#{job_id} is not a dataset.", hint="It is a run; train it again from its own page.")
-    spec = ImportSpec.model_validate(earlier.spec)
-    wish = ImportRequest(
-        name=earlier.title, source=spec.source, options=spec.options, format=spec.format, private=earlier.private
-    )
-    return redirect("dataset", import_submit(request.user, wish).pk)
+    return redirect("dataset", import_submit(request.user, import_request_of(earlier)).pk)
 
 
 @require_POST
@@ -86,7 +92,8 @@ def job_end(request: SignedIn, job_id: int) -> HttpResponse:
             refusal = error
         else:
             return _leave(request, job_address(job))
-    return _dialog(request, "partials/job_cancel.html", {"job": job, "refusal": refusal})
+    noun = NOUNS.get(job.verb, "run")
+    return _dialog(request, "partials/job_cancel.html", {"job": job, "noun": noun, "refusal": refusal})
 
 
 @require_http_methods(["GET", "POST"])
@@ -103,12 +110,29 @@ def job_delete(request: SignedIn) -> HttpResponse:
             return _leave(request, reverse("home"))
     summaries = summaries_of(visible_jobs(request.user).filter(pk__in=ids), request.user)
     total_bytes = sum(summary.disk_bytes for summary in summaries)
-    context: dict[str, object] = {"summaries": summaries, "refusal": refusal, "total_bytes": total_bytes}
+    # Whoever made them: they go with their run.
+    seen = [summary.id for summary in summaries]
+    n_parts = Job.objects.filter(part_of__in=seen, trashed_at=None).exclude(pk__in=seen).count()
+    context: dict[str, object] = {
+        "summaries": summaries,
+        "n_parts": n_parts,
+        "refusal": refusal,
+        "total_bytes": total_bytes,
+    }
     return _dialog(request, "partials/job_delete.html", context)
 
 
 def job_address(job: Job) -> str:
-    return reverse("run" if job.verb == "train" else "dataset", args=[job.pk])
+    """The page of a job, whatever its verb."""
+    match job.verb:
+        case "train":
+            return reverse("run", args=[job.pk])
+        case "evaluate":
+            return f"{reverse('evaluation', args=[job.part_of_id])}?job={job.pk}"
+        case "classify":
+            return reverse("classification", args=[job.pk])
+        case _:
+            return reverse("dataset", args=[job.pk])
 
 
 def _dialog(request: SignedIn, template: str, context: dict[str, object]) -> HttpResponse:

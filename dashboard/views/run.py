@@ -16,6 +16,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from dashboard.views.actions import job_address
 from dashboard.visitor import SignedIn
 from engine.catalog import model_cards
 from jobs.access import job_for
@@ -108,7 +109,7 @@ class RunPage:
 def run(request: SignedIn, job_id: int) -> HttpResponse:
     job = job_for(request.user, job_id)
     if job.verb != "train":
-        return redirect("dataset", job_id)
+        return redirect(job_address(job))
     return render(request, "runs/run.html", {"nav": "home", "page": _page(request, job)})
 
 

@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.data.ahead import map_ahead
-from engine.data.augment import LUMA, Augment
+from engine.data.augment import Augment
 from engine.data.cache import Decoded
+from engine.data.normalise import Normalise, unit
 
 _N_AHEAD: Final = 3
-_LEAST_STD: Final = 1e-3
-"""For images that are all of one value, whose deviation is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +67,8 @@ class BatchLoader:
         self._shuffle = shuffle
         self._augment = augment
         self._device = device
-        self._memory_format = torch.channels_last if channels_last else torch.contiguous_format
-        n_channels = decoded.images_NHWC.shape[3]
-        self.mean_C = channel_values(mean, n_channels)
-        self.std_C = [max(value, _LEAST_STD) for value in channel_values(std, n_channels)]
-        self._mean_C11 = torch.tensor(self.mean_C, device=device)[:, None, None]
-        self._std_C11 = torch.tensor(self.std_C, device=device)[:, None, None]
+        self._normalise = Normalise(mean, std, decoded.images_NHWC.shape[3], device, channels_last=channels_last)
+        self.mean_C = self._normalise.mean_C
 
     @property
     def n_images(self) -> int:
@@ -119,19 +114,11 @@ class BatchLoader:
         return images_BHWC, labels_B.pin_memory() if is_pinned else labels_B
 
     def _finished(self, images_BHWC: Tensor, epoch: int, batch: int) -> Tensor:
-        images_BCHW = images_BHWC.permute(0, 3, 1, 2).float() / 255
+        images_BCHW = unit(images_BHWC)
         if self._augment:
             generator = torch.Generator().manual_seed(_mixed(self._seed, epoch, batch))
             images_BCHW = self._augment(images_BCHW, generator)
-        images_BCHW = (images_BCHW - self._mean_C11) / self._std_C11
-        return images_BCHW.contiguous(memory_format=self._memory_format)
-
-
-def channel_values(rgb: Sequence[float], n_channels: int) -> list[float]:
-    """A statistic of the three colours for images of 3 channels or of 1."""
-    if n_channels == 3:
-        return list(rgb)
-    return [sum(weight * value for weight, value in zip(LUMA, rgb, strict=True))]
+        return self._normalise(images_BCHW)
 
 
 def _mixed(*numbers: int) -> int:

@@ -2,45 +2,62 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.importing.checks import CheckedImage
+from engine.importing.checks import Looks
 from wire.specs import Colour
 
 Triple: TypeAlias = tuple[float, float, float]
 
+_ROWS_AT_ONCE: Final = 65_536
+_IS_GREY: Final = 6
+
 
 class PixelStatistics:
-    """Six numbers an image are kept, for which images are in the train split is only known at the end.
+    """Seven numbers an image are kept in a file, for which images are in the train split is only known at the end.
 
     Every image counts the same, however many pixels it has: training sees them all at one size.
     """
 
-    def __init__(self) -> None:
-        self._moments = array("d")
-        self._is_grey = True
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = path.open("wb")
 
-    def add(self, image: CheckedImage) -> None:
+    def add(self, looks: Sequence[Looks]) -> None:
         """Images come in the order of their ids, which count from 1."""
-        self._moments.extend((*image.mean_C, *image.mean_square_C))
-        self._is_grey &= image.is_grey
+        rows_N7 = np.array([(*one.moments, one.is_grey) for one in looks], np.float64)
+        self._file.write(rows_N7.tobytes())
 
-    @property
-    def colour(self) -> Colour:
-        return "grey" if self._is_grey else "rgb"
+    def summary(self, train_ids: Iterable[int], all_ids: Iterable[int]) -> tuple[Triple, Triple, Colour]:
+        """Mean and deviation per channel over the train split (all, where it has none), and the colour of all."""
+        self._file.close()
+        moments_N7: NDArray[np.float64] = np.memmap(self._path, np.float64, "r").reshape(-1, 7)
+        n_images, n_grey, mean_7 = _mean(moments_N7, all_ids)
+        colour: Colour = "grey" if n_grey == n_images else "rgb"
+        n_train, _, train_mean_7 = _mean(moments_N7, train_ids)
+        mean_7 = train_mean_7 if n_train else mean_7
+        variance_C = np.maximum(0, mean_7[3:6] - mean_7[:3] ** 2)
+        return _triple(mean_7[:3]), _triple(np.sqrt(variance_C)), colour
 
-    def mean_std(self, ids: Iterable[int]) -> tuple[Triple, Triple]:
-        """Per channel, over the images of these ids; over all where there are none."""
-        moments_N6: NDArray[np.float64] = np.frombuffer(self._moments, np.float64).reshape(-1, 6)
-        chosen_N = np.fromiter(ids, np.int64) - 1
-        mean_6 = (moments_N6[chosen_N] if len(chosen_N) else moments_N6).mean(axis=0)
-        variance_C = np.maximum(0, mean_6[3:] - mean_6[:3] ** 2)
-        return _triple(mean_6[:3]), _triple(np.sqrt(variance_C))
+    def close(self) -> None:
+        self._file.close()
+
+
+def _mean(moments_N7: NDArray[np.float64], ids: Iterable[int]) -> tuple[int, int, NDArray[np.float64]]:
+    """How many images, how many of them are grey, and the mean of each column."""
+    remaining = iter(ids)
+    n_images = 0
+    sum_7 = np.zeros(7)
+    while len(chosen_N := np.fromiter(islice(remaining, _ROWS_AT_ONCE), np.int64)):
+        n_images += len(chosen_N)
+        sum_7 += moments_N7[chosen_N - 1].sum(axis=0)
+    return n_images, round(sum_7[_IS_GREY]), sum_7 / max(1, n_images)
 
 
 def _triple(values_C: NDArray[np.float64]) -> Triple:

@@ -82,22 +82,38 @@ def _set(job: Job, **columns: str) -> Job:
 def jobs_delete(user: User, ids: Iterable[int]) -> int:
     """Move jobs with all they made to the trash, where they stay for a week: all of them or none.
 
+    A run takes its evaluations and classifications along, whoever asked for them. Those that still wait are cancelled.
+
+    Returns:
+        How many were deleted, without what went along.
+
     Raises:
         ActionRefused: one has not ended, belongs to another, or something that stays depends on it.
     """
     wanted = sorted(set(ids))
     jobs = [job_for(user, job_id, change=True) for job_id in wanted]
-    if unfinished := [job for job in jobs if Status(job.status) not in ENDED]:
+    parts = list(Job.objects.filter(part_of__in=wanted, trashed_at=None).exclude(pk__in=wanted).order_by("pk"))
+    # Before anything is refused: what is refused takes this back.
+    waiting = {part.pk for part in parts if _cancelled(part, by=user)}
+    unfinished = [job for job in (*jobs, *parts) if Status(job.status) not in ENDED and job.pk not in waiting]
+    if unfinished:
         raise ActionRefused(f"Not ended yet: {_names(unfinished, user)}.", hint="Cancel it first.")
-    if dependents := _dependents(wanted):
+    going = [*wanted, *(part.pk for part in parts)]
+    if dependents := _dependents(going):
         raise ActionRefused(
             f"Still used by {_names(dependents, user)}.", hint="Delete those too, or first; nothing was deleted."
         )
-    Job.objects.filter(pk__in=wanted).update(trashed_at=timezone.now())
-    for job_id in wanted:
+    Job.objects.filter(pk__in=going).update(trashed_at=timezone.now())
+    for job_id in going:
         transitions.announce(job_id)
         transaction.on_commit(partial(move_to_trash, job_id))
     return len(wanted)
+
+
+def _cancelled(part: Job, *, by: User) -> bool:
+    """End a part that has no process; False where it has one, or has ended."""
+    status = Status(part.status)
+    return status in {Status.WAITING, Status.QUEUED, Status.PAUSED} and _move_to_cancel(part, status, by=by)
 
 
 def _dependents(ids: Sequence[int]) -> list[Job]:

@@ -1,7 +1,8 @@
-"""Closes an attempt: what became of the job, the devices given back, and those who waited for it woken."""
+"""Closes an attempt: what became of the job, the devices given back, who waited for it woken, a training evaluated."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -18,8 +19,10 @@ from jobs.storage import storage
 from jobs.supervision.disk import taken_bytes
 from jobs.supervision.engine import Exit
 from jobs.supervision.verdict import Failure, Verdict, decide
-from wire.errors import Unexpected
+from wire.errors import FoveaError, Unexpected
 from wire.specs import ExitReport
+
+log = logging.getLogger(__name__)
 
 
 def close_by_exit(attempt: Attempt, how: Exit) -> None:
@@ -64,7 +67,20 @@ def _close(attempt: Attempt, how: Exit, judge: Callable[[Status], Verdict]) -> N
                 DeviceLease.objects.filter(attempt=attempt).delete()
                 if verdict.after in ENDED:
                     wake_dependents(attempt.job_id)
+                if verdict.after is Status.SUCCEEDED:
+                    _have_evaluated(attempt.job_id)
                 return
+
+
+def _have_evaluated(job_id: int) -> None:
+    """Once a run, because it can succeed only once. A run that has succeeded has, whatever becomes of this."""
+    from jobs.services.evaluations import evaluation_submit_after  # not while an engine waits to be started
+
+    try:
+        with transaction.atomic():
+            evaluation_submit_after(Job.objects.select_related("owner").get(pk=job_id))
+    except (FoveaError, ValidationError):
+        log.exception("job=%s is not evaluated", job_id)
 
 
 def _follow(attempt: Attempt, status: Status, verdict: Verdict, disk_bytes: int) -> bool:

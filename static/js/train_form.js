@@ -1,14 +1,14 @@
 /**
- * The training form. The server makes everything; this tells it when to make it anew, marks what differs from the
- * defaults, and searches the models.
+ * The training form, and any other with options of a card. The server makes everything; this tells it when to make it
+ * anew, marks what differs from the defaults, and searches the models.
  */
 
 const PANEL_DELAY_MS = 300;
 const LOOKS_DELAY_MS = 500;
 
-const form = document.querySelector("[data-train-form]");
+const form = document.querySelector("[data-train-form], [data-option-form]");
 
-/** @typedef {HTMLInputElement | HTMLSelectElement} Control */
+/** @typedef {HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement} Control */
 
 /** @returns {Control[]} */
 function optionControls() {
@@ -90,10 +90,20 @@ function later(event, delay_ms) {
   );
 }
 
+/**
+ * @param {EventTarget | null} target
+ * @returns {target is Control}
+ */
+function isControl(target) {
+  // Of texts over several lines only those that are options: notes change nothing that the panel shows.
+  if (target instanceof HTMLTextAreaElement) return target.dataset.default !== undefined;
+  return target instanceof HTMLInputElement || target instanceof HTMLSelectElement;
+}
+
 /** @param {Event} event */
 function onEdit(event) {
   const control = event.target;
-  if (!(control instanceof HTMLInputElement || control instanceof HTMLSelectElement)) return;
+  if (!isControl(control)) return;
   if (control.matches("[data-model-search]")) {
     search(control.value);
     return;

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import io
 import os
+import random
 import re
 import socket
 import subprocess
 import sys
+import zipfile
 
 import pytest
 from django.conf import settings
+from PIL import Image
 
 pytestmark = pytest.mark.slow
 
@@ -49,3 +53,33 @@ def test_a_wish_that_cannot_be_is_one_line_before_anything_is_started(demo, tmp_
     assert result.returncode == 1
     assert result.stderr.strip() == "EPOCHS=many is not a whole number."
     assert not (tmp_path / "data").exists()
+
+
+def test_an_archive_that_is_not_there_is_one_line_before_anything_is_started(demo, tmp_path):
+    result = demo(DATA=str(tmp_path / "mine.zip"))
+
+    assert result.returncode == 1
+    assert result.stderr.strip().startswith(f"DATA={tmp_path / 'mine.zip'} is no file.")
+    assert not (tmp_path / "data").exists()
+
+
+def test_data_goes_from_an_archive_to_an_evaluation(demo, tmp_path):
+    result = demo(DATA=str(_archive(tmp_path / "shades.zip")), EPOCHS="2", MODEL="lenet5")
+
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "dataset: 60 images, 2 classes, 0 files refused" in result.stdout
+    assert re.search(r"^checkpoint: step-\d+, epoch [12]\. Best val/top1", result.stdout, flags=re.MULTILINE)
+    assert re.search(r"^validation +12 +\d+\.\d\d%", result.stdout, flags=re.MULTILINE)
+
+
+def _archive(path):
+    """Sixty pictures in two classes, told apart by their brightness."""
+    draw = random.Random(0)  # noqa: S311
+    with zipfile.ZipFile(path, "w") as archive:
+        for number in range(60):
+            image = io.BytesIO()
+            shade = draw.randrange(0, 90) + 160 * (number % 2)
+            Image.new("L", (32, 32), shade).save(image, "PNG")
+            image.write(str(number).encode())
+            archive.writestr(f"{('dark', 'light')[number % 2]}/{number}.png", image.getvalue())
+    return path

@@ -14,6 +14,10 @@ from config.env import SettingError, read_environment
         ("DEBUG", "perhaps"),
         ("CACHE_MAX_GIB", "much"),
         ("LOG_LEVEL", "LOUD"),
+        ("UPLOAD_MAX_GIB", "-1"),
+        ("UPLOAD_QUOTA_GIB", "nan"),
+        ("UPLOAD_KEEP_DAYS", "week"),
+        ("DISK_RESERVE_GIB", "inf"),
     ],
 )
 def test_an_unusable_value_is_refused_in_one_line_that_names_the_setting(monkeypatch, name, value):

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from config.start.places import Places
+from config.start.places import LONGEST_SOCKET_PATH, Places
 from config.start.preflight import StartError, check_folders, check_port
 from config.start.programs import programs, supervisor_conf
 from config.start.state import StartState, read_state, stop_left_behind
@@ -89,6 +89,7 @@ class TestSupervisorConfiguration:
 
         assert sorted(found, key=lambda name: int(found[name]["priority"])) == [
             "redis",
+            "serve",
             "web",
             "worker",
             "beat",
@@ -104,6 +105,21 @@ class TestSupervisorConfiguration:
             str(tmp_path / "with space" / "run" / "redis.conf"),
         ]
 
+    def test_the_service_of_pictures_finds_data_and_socket(self, conf, tmp_path):
+        places = Places(tmp_path / "with space")
+
+        command = shlex.split(conf["program:serve"]["command"])
+
+        assert command[command.index("--root") + 1] == str(places.data_dir)
+        assert command[command.index("--socket") + 1] == str(places.serve_socket_path)
+
+    def test_its_socket_is_short_wherever_the_data_lies(self, tmp_path):
+        deep = Places(tmp_path / ("d" * 120))
+
+        assert len(str(deep.serve_socket_path)) < LONGEST_SOCKET_PATH
+        assert deep.serve_socket_path.parent == deep.sockets_dir
+        assert Places(tmp_path / "d").serve_socket_path != deep.serve_socket_path
+
     def test_a_path_that_it_would_take_for_a_format_is_refused(self, tmp_path):
         places = Places(tmp_path / "100%")
         services = programs(places=places, host="127.0.0.1", port=8000, redis_server=None)
@@ -114,7 +130,7 @@ class TestSupervisorConfiguration:
     def test_no_redis_is_started_where_one_is_given(self, tmp_path):
         found = programs(places=Places(tmp_path), host="127.0.0.1", port=8000, redis_server=None)
 
-        assert [program.name for program in found] == ["web", "worker", "beat", "agent"]
+        assert [program.name for program in found] == ["serve", "web", "worker", "beat", "agent"]
 
 
 class TestState:

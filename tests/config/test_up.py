@@ -52,7 +52,7 @@ class Start:
     def wait_until_it_runs(self):
         until(lambda: "Ctrl-C" in self.console or self.process.poll() is not None, timeout_s=START_TIMEOUT_S)
         assert self.process.poll() is None, self.console
-        until(lambda: len(self.services()) == 5)
+        until(lambda: len(self.services()) == 6)
 
     def services(self):
         state = read_state(self.places.state_path)
@@ -116,7 +116,7 @@ def test_from_the_first_start_to_the_second(start):
     _assert_the_web_process_is_small(first)
     _assert_secrets_are_private(first.places)
     assert stat.S_IMODE((first.places.data_dir / "fovea.sqlite3").stat().st_mode) == 0o600
-    assert set(first.services()) == {"redis", "web", "worker", "beat", "agent"}
+    assert set(first.services()) == {"redis", "serve", "web", "worker", "beat", "agent"}
     services = first.services().values()
 
     second = start()

@@ -43,7 +43,7 @@ def browser(user, settings):
         ("refused", 409, "action.refused"),
         ("missing", 404, "not_found"),
         ("invalid", 400, "spec.invalid"),
-        ("full", 500, "disk.full"),
+        ("full", 507, "disk.full"),
         ("bug", 500, "unexpected"),
     ],
 )

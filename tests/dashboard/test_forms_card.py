@@ -99,7 +99,8 @@ def test_an_error_stands_at_its_field(name, value, text):
 
 
 def test_a_rule_over_several_fields_stands_above_them():
-    form = CardForm(ImportOptions, prefix="o", data={"o-val_pct": "60", "o-test_pct": "60", "o-seed": "0"})
+    sent = defaults_of(CardForm(ImportOptions, prefix="o")) | {"o-val_pct": "60", "o-test_pct": "60"}
+    form = CardForm(ImportOptions, prefix="o", data=sent)
     assert form.non_field_errors() == ["Validation and test together may take at most 95 %."]
 
 
@@ -124,6 +125,35 @@ def test_a_small_number_keeps_its_value_through_the_page():
     form = CardForm(Every, prefix="o")
     assert attributes(form["rate"])["value"] == "1e-05"
     assert CardForm(Every, prefix="o", data=sent(rate="1e-05")).fields["rate"].clean("1e-05") == 1e-5
+
+
+class Named(BaseModel):
+    names: tuple[str, ...] = Field(("cat", "dog"), title="Names")
+
+
+@pytest.mark.parametrize(
+    ("sent", "names"),
+    [
+        ("cat\r\ndog\r\n", ("cat", "dog")),
+        ("\r\n  \r\n", ()),
+        ("", ()),
+        (" leading\ntrailing \na,b\n猫", (" leading", "trailing ", "a,b", "猫")),
+    ],
+)
+def test_several_texts_are_written_one_a_line(sent, names):
+    form = CardForm(Named, prefix="o", data={"o-names": sent})
+    assert form.is_valid()
+    assert form.options.names == names
+
+
+def test_line_ends_of_a_browser_are_no_change():
+    shown = CardForm(Named, prefix="o")
+    assert "cat\ndog</textarea>" in str(shown["names"])
+    assert not shown.option_fields[0].modified
+    assert not CardForm(Named, prefix="o", data={"o-names": "cat\r\ndog"}).option_fields[0].modified
+    changed = CardForm(Named, prefix="o", values={"names": ("cat",)})
+    assert changed.option_fields[0].modified
+    assert changed.option_fields[0].default == "cat\ndog"
 
 
 def test_an_option_of_a_type_that_no_field_exists_for_is_refused():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
@@ -107,10 +108,11 @@ def test_only_the_owner_may_edit_or_delete(api, user, other_user):
 
 @pytest.mark.slow
 def test_pictures_are_made_by_the_engine_once(api, imported_digits, monkeypatch):
-    html = page(api, f"/datasets/{imported_digits.pk}/pictures")
-    assert html.count("data:image/png;base64,") == 24
+    path = f"/api/v1/datasets/{imported_digits.pk}/pictures"
+    tiles = api.get(path).json()
+    assert len(tiles) == 24
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    assert page(api, f"/datasets/{imported_digits.pk}/pictures") == html
+    assert api.get(path).json() == tiles
 
 
 @pytest.mark.slow
@@ -121,10 +123,63 @@ def test_augmented_pictures_differ_from_plain_ones(imported_digits):
     assert [tile.src for tile in plain] != [tile.src for tile in shifted]
 
 
-def test_a_dataset_without_its_files_says_so_in_place_of_pictures(api, user):
+def test_pictures_of_a_dataset_without_its_files_cannot_be_made(api, user):
     dataset = import_job(user)
     dataset.artifacts.update(sha256="f" * 64)
-    html = page(api, f"/datasets/{dataset.pk}/pictures")
-    assert "field-error" in html
     with pytest.raises(PreviewError, match="could not be made"):
         pictures_of(dataset.pk, Look(32, "squash", "grey"), n=4)
+
+
+def meta_of(dataset, **changes):
+    made = dataset.artifacts.get()
+    made.meta |= changes
+    made.save()
+
+
+def test_warnings_and_what_was_left_out_are_told(api, user):
+    dataset = import_job(user)
+    text = "The class <b>a</b> has 3 images."
+    meta_of(dataset, warnings=[{"code": "class.small", "text": text}], n_found=1800, n_flagged=2, licence="CC0")
+    html = page(api, f"/datasets/{dataset.pk}/")
+    assert "The class &lt;b&gt;a&lt;/b&gt; has 3 images." in html
+    assert "3 of 1,800 files" in html
+    assert f'href="/datasets/{dataset.pk}/report/?kind=leak"' in html
+    assert "CC0" in html
+
+
+def test_a_grey_dataset_has_one_channel(api, user):
+    dataset = import_job(user)
+    assert re.findall(r'<th scope="row">(Grey|Red|Green|Blue)</th>', page(api, f"/datasets/{dataset.pk}/")) == ["Grey"]
+    meta_of(dataset, colour="rgb")
+    assert len(re.findall(r'<th scope="row">(Red|Green|Blue)</th>', page(api, f"/datasets/{dataset.pk}/"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ({"kind": "sample", "name": "digits"}, ["Handwritten digits"]),
+        ({"kind": "upload", "path": "../../uploads/x", "name": "<i>.zip"}, ["&lt;i&gt;.zip"]),
+        ({"kind": "folder", "path": "/srv/a", "val_path": "/srv/b"}, ["/srv/a", "/srv/b"]),
+        ({"kind": "lists", "train": "../../uploads/x", "labels": "/srv/labels.txt"}, ["labels.txt"]),
+    ],
+)
+def test_source_and_options_are_told(api, user, source, told):
+    dataset = import_job(user)
+    options = {"val_pct": 12.5, "classes": ["cat", "dog"], "max_per_class": 40, "duplicates": "drop"}
+    Job.objects.filter(pk=dataset.pk).update(spec=dataset.spec | {"source": source, "options": options})
+    html = page(api, f"/datasets/{dataset.pk}/")
+    for words in [*told, "12.5 %", "cat, dog", "40 images a class", "Keep one", "Remove from training"]:
+        assert f"<bdi>{words}</bdi>" in html
+
+
+def test_a_dataset_that_was_made_again_says_what_differs(api, user, other_user):
+    earlier = import_job(user, title="<Moths>")
+    again = import_job(user)
+    spec = again.spec | {"options": {"val_pct": 10}}
+    Job.objects.filter(pk=again.pk).update(spec=spec, retry_of=earlier)
+    html = page(api, f"/datasets/{again.pk}/")
+    assert f'Made again from <a href="/datasets/{earlier.pk}/">#{earlier.pk} <bdi>&lt;Moths&gt;</bdi></a>' in html
+    assert "10 % instead of 20 %" in html
+    assert f'href="/datasets/new/?again={again.pk}"' in html
+    Job.objects.filter(pk=earlier.pk).update(private=True, owner=other_user)
+    assert "Made again" not in page(api, f"/datasets/{again.pk}/")

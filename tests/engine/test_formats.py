@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -10,18 +9,29 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from engine.catalog import sample_cards
-from engine.formats import FoundImage, Stray, natural_key
+from engine.formats import Found, FoundImage, Stray, natural_key
 from engine.formats.folder.reader import FolderFormat
-from tests.kits.format_kit import FormatKit
-from tests.kits.trees import class_tree, write_images
+from engine.formats.foreign import recognised
+from engine.formats.lists.reader import ListsFormat
+from engine.sources.folder import FolderTree
+from tests.kits.format_kit import FIXTURES, FormatKit
+from tests.kits.trees import class_tree, encoded, noise, write_files, write_images
 
 
 class TestFolderFormat(FormatKit):
     name = "folder"
 
 
+class TestListsFormat(FormatKit):
+    name = "lists"
+
+
+def _found(root: Path) -> list[Found]:
+    return list(FolderFormat.read(FolderTree(root)))
+
+
 def _images(root: Path) -> set[tuple[str, str | None, str]]:
-    return {(f.name, f.split, f.label) for f in FolderFormat.read(root) if isinstance(f, FoundImage)}
+    return {(f.name, f.split, f.label) for f in _found(root) if isinstance(f, FoundImage)}
 
 
 def test_class_folders_give_no_split(tmp_path):
@@ -35,7 +45,15 @@ def test_split_folders_are_known_by_name(tmp_path, val_name):
         class_tree(tmp_path / split, {"cat": 1, "dog": 1})
     splits = {(name.split("/")[0], split) for name, split, _ in _images(tmp_path)}
     assert splits == {("train", "train"), (val_name, "val"), ("test", "test")}
-    assert FolderFormat.detect(tmp_path) > 0.8
+    assert FolderFormat.detect(FolderTree(tmp_path)) > 0.8
+
+
+def test_validation_and_test_alone_are_splits(tmp_path):
+    for split in ("val", "test"):
+        class_tree(tmp_path / split, {"cat": 1, "dog": 1})
+    assert {(split, label) for _, split, label in _images(tmp_path)} == {
+        ("val", "cat"), ("val", "dog"), ("test", "cat"), ("test", "dog"),
+    }  # fmt: skip
 
 
 def test_deeper_folders_belong_to_the_class_above(tmp_path):
@@ -44,13 +62,21 @@ def test_deeper_folders_belong_to_the_class_above(tmp_path):
     assert ("cat/2024/May/0.png", None, "cat") in _images(tmp_path)
 
 
-def test_a_single_folder_around_it_all_is_looked_through(tmp_path):
-    class_tree(tmp_path / "export-2024" / "train", {"cat": 1, "dog": 1})
-    (tmp_path / "__MACOSX").mkdir()
+@pytest.mark.parametrize("beside", [None, "__MACOSX/x", "LICENSE", "README.md"])
+def test_folders_around_it_all_are_looked_through(tmp_path, beside):
+    class_tree(tmp_path / "data" / "export-2024" / "train", {"cat": 1, "dog": 1})
+    if beside:
+        write_files(tmp_path, {beside: b"x"})
     assert _images(tmp_path) == {
-        ("export-2024/train/cat/0.png", "train", "cat"),
-        ("export-2024/train/dog/0.png", "train", "dog"),
+        ("data/export-2024/train/cat/0.png", "train", "cat"),
+        ("data/export-2024/train/dog/0.png", "train", "dog"),
     }
+
+
+def test_a_picture_of_it_all_beside_the_splits_is_no_class(tmp_path):
+    class_tree(tmp_path / "data" / "train", {"cat": 1, "dog": 1})
+    write_images(tmp_path / "data", 1)
+    assert {label for _, _, label in _images(tmp_path)} == {"cat", "dog"}
 
 
 @pytest.mark.parametrize("nested", [False, True])
@@ -60,41 +86,99 @@ def test_train_may_be_a_class_among_vehicles(tmp_path, nested):
     assert {label for _, _, label in _images(tmp_path)} == {"bus", "car", "train"}
 
 
-def test_what_operating_systems_leave_is_clutter_and_the_rest_is_told(tmp_path):
-    class_tree(tmp_path, {"cat": 1, "dog": 1})
-    for name in (".DS_Store", "cat/Thumbs.db", "__MACOSX/cat/0.png", "cat/._0.png"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(b"x")
-    (tmp_path / "README.md").write_text("hello")
-    (tmp_path / "cat" / "notes.txt").write_text("hello")
-    (tmp_path / "cat" / "link.png").symlink_to(tmp_path / "dog" / "0.png")
-
-    strays = {found.name: found for found in FolderFormat.read(tmp_path) if isinstance(found, Stray)}
-    clutter = {name for name, stray in strays.items() if stray.clutter}
-    assert clutter == {".DS_Store", "cat/Thumbs.db", "__MACOSX/cat/0.png", "cat/._0.png"}
-    assert {name: strays[name].reason for name in strays.keys() - clutter} == {
-        "README.md": "it does not lie in a class folder",
-        "cat/notes.txt": "it has no image's file ending",
-        "cat/link.png": "it is a link",
-    }
+STRANGE = [
+    "_", "<script>alert(1)<", "con", "猫", "قطة", "🐈", "it's \"quoted\"", "$(id)", "a,b",
+    "=1+1", "  leading", "trailing ", "-rf", "Cat", "cat", "cafe\u0301", "caf\u00e9", "%2e", "..a", "new\nline",
+]  # fmt: skip
 
 
-def test_a_linked_folder_is_not_entered(tmp_path):
-    class_tree(tmp_path / "tree", {"cat": 1, "dog": 1})
-    (tmp_path / "tree" / "loop").symlink_to(tmp_path / "tree", target_is_directory=True)
-    assert len(_images(tmp_path / "tree")) == 2
+@pytest.mark.parametrize("splits", [False, True])
+def test_names_of_classes_are_kept_letter_by_letter(tmp_path, splits):
+    image = encoded(noise(4, 4))
+    top = "train/" if splits else ""
+    write_files(tmp_path, {f"{top}{name}/0.png": image for name in STRANGE})
+    assert {label for _, _, label in _images(tmp_path)} == set(STRANGE)
+    assert set(FolderFormat.class_names(FolderTree(tmp_path))) == set(STRANGE)
 
 
-def test_a_name_that_is_no_utf8_is_told_in_letters_that_print(tmp_path):
-    class_tree(tmp_path, {"cat": 1, "dog": 1})
-    (tmp_path / "cat" / "0.png").rename(os.fsdecode(os.fsencode(tmp_path / "cat") + b"/caf\xe9.png"))
-    strays = [found for found in FolderFormat.read(tmp_path) if isinstance(found, Stray)]
-    assert strays == [Stray("cat/caf?.png", "its name is not valid UTF-8")]
+def test_folders_without_a_file_are_classes_by_name(tmp_path):
+    class_tree(tmp_path / "train", {"cat": 1, "dog": 1})
+    (tmp_path / "train" / "axolotl").mkdir()
+    (tmp_path / "val" / "newt").mkdir(parents=True)
+    assert FolderFormat.class_names(FolderTree(tmp_path)) == ["axolotl", "cat", "dog", "newt"]
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("README.md", "it does not lie in a class folder"),
+        ("0.png", "it does not lie in a class folder"),
+        ("cat/notes.txt", "it has no image's file ending"),
+        ("cat/no ending", "it has no image's file ending"),
+        ("cat/logo.svg", "SVG is a drawing, not pixels; save it as JPEG or PNG"),
+        ("cat/IMG_1.HEIC", "HEIC is not read here; save it as JPEG or PNG"),
+    ],
+)
+def test_what_is_no_image_of_a_class_is_told(tmp_path, name, reason):
+    write_files(class_tree(tmp_path, {"cat": 1, "dog": 1}), {name: b"x"})
+    assert [found for found in _found(tmp_path) if isinstance(found, Stray)] == [Stray(name, reason)]
+
+
+def test_what_lies_beside_the_splits_is_told(tmp_path):
+    class_tree(tmp_path / "train", {"cat": 1, "dog": 1})
+    class_tree(tmp_path / "val", {"cat": 1, "dog": 1})
+    write_files(tmp_path, {"extra/cat/0.png": b"x", "train/0.png": b"x"})
+    strays = {found.name for found in _found(tmp_path) if isinstance(found, Stray)}
+    assert strays == {"extra/cat/0.png", "train/0.png"}
 
 
 def test_one_class_is_a_poor_layout_but_one(tmp_path):
     class_tree(tmp_path, {"cat": 3})
-    assert 0 < FolderFormat.detect(tmp_path) < 0.5
+    assert 0 < FolderFormat.detect(FolderTree(tmp_path)) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("names", "what"),
+    [
+        (["images/train/a.png", "masks/train/a.png"], "segmentation set: 1 files in 'images' have a mask"),
+        (["d/Images/a.jpg", "d/Images/b.jpg", "d/Labels/a.png", "d/Labels/b.png"], "segmentation set: 2 files"),
+        (["x/JPEGImages/a.jpg", "x/Annotations/a.xml"], "Pascal VOC: 1 XML files"),
+        (["train/images/a.jpg", "train/labels/a.txt", "data.yaml"], "YOLO: 1 text files"),
+        (["train/a.jpg", "train/_annotations.coco.json"], "COCO: train/_annotations.coco.json"),
+        (["images/a.jpg", "annotations/instances_val.json"], "COCO"),
+        (["cat/a.jpg", "dog/a.jpg"], None),
+        (["images/a.jpg", "masks/b.jpg"], None),
+        (["cat/a.jpg", "cat/a.txt", "dog/b.jpg", "dog/b.txt"], None),
+        (["cat/a.jpg", "cat/b.jpg", "cat/c.jpg", "dog/a.jpg", "about.xml"], None),
+        (["cat/a.jpg", "dog/b.jpg", "meta.json"], None),
+        (["masks/a.txt"], None),
+        ([], None),
+    ],
+)
+def test_layouts_of_other_tasks_are_known_by_name(tmp_path, names, what):
+    write_files(tmp_path, dict.fromkeys(names, b"x"))
+    foreign = recognised(FolderTree(tmp_path))
+    assert (foreign is None) == (what is None)
+    if foreign and what:
+        assert what in foreign.what
+        assert "folder for each class" in foreign.hint
+
+
+def test_lists_give_split_and_class(tmp_path):
+    FIXTURES["lists"](tmp_path)
+    write_images(tmp_path / "unlisted", 1)
+    listed = tmp_path / "train.txt"
+    listed.write_text(listed.read_text() + "\nphotos/none.png cat")
+    found = list(ListsFormat.read(FolderTree(tmp_path)))
+    images = [one for one in found if isinstance(one, FoundImage)]
+    assert [(one.split, one.label) for one in images] == [("train", "cat"), ("train", "dog")] * 4 + [
+        ("val", "cat"), ("val", "dog"),
+    ]  # fmt: skip
+    strays = {one.name: one.reason for one in found if isinstance(one, Stray)}
+    assert strays == {
+        "train.txt line 9": "there is no file photos/none.png beside the list",
+        "unlisted/0.png": "no list names it",
+    }
 
 
 def test_people_count_classes_naturally():

@@ -15,8 +15,8 @@ from PIL import Image
 
 from engine.emit import MemorySink
 from engine.importing import pipeline
-from engine.importing.checks import CheckedImage, check
-from engine.importing.source import format_of
+from engine.sources.folder import FolderTree
+from engine.sources.tree import MemberUnreadable
 from engine.store.reader import DatasetReader
 from tests.kits.trees import class_tree, encoded, imported, job_context, noise, sink_of, write_images
 from wire.errors import DatasetInvalid, DatasetMissing, SpecInvalid
@@ -47,11 +47,13 @@ def test_a_tree_becomes_a_dataset(pets, tmp_path):
         manifest = reader.manifest
         assert manifest.classes == ("cat", "dog 2", "dog 10")
         assert manifest.counts == {"train": (8, 16, 4), "val": (2, 4, 1)}
-        assert manifest.n_found == manifest.n_images() == 35
+        assert manifest.n_images() == 35
+        assert (manifest.n_found, manifest.left_out) == (36, {"ignored": 1})
         assert manifest.width_px.model_dump() == {"min": 8, "median": 8, "max": 8}
         assert manifest.height_px.model_dump() == {"min": 6, "median": 6, "max": 6}
         assert manifest.colour == "rgb"
-        assert manifest.source == {"kind": "folder", "path": str(pets), "format": "folder"}
+        assert manifest.source == {**FromFolder(path=str(pets)).model_dump(), "format": "folder"}
+        assert manifest.options == ImportOptions().model_dump(mode="json")
         assert any("1 x .DS_Store" in note for note in manifest.notes)
         for sample in reader.samples():
             assert reader.image_bytes(sample.id) == (pets / sample.name).read_bytes()
@@ -74,7 +76,10 @@ def test_what_is_told(pets, tmp_path):
     assert made.sha256 == manifest.samples_sha256
     assert made.bytes == sum(file.stat().st_size for file in context.job.dataset_dir.iterdir())
     assert made.meta["counts"] == {"train": 28, "val": 7}
+    assert made.meta["class_counts"] == {"train": [8, 16, 4], "val": [2, 4, 1]}
     assert made.meta["classes"] == ["cat", "dog 2", "dog 10"]
+    assert made.meta["left_out"] == {}
+    assert [warned["code"] for warned in made.meta["warnings"]] == ["class.small"]
     assert (made.meta["n_images"], made.meta["n_classes"], made.meta["n_refused"]) == (35, 3, 0)
     json.dumps(made.meta)
     assert sink_of(context).synced_seq == context.sink.last_seq
@@ -103,38 +108,33 @@ def test_broken_images_are_refused_by_name_and_the_sums_hold(pets, tmp_path):
     assert reasons["cat/cut.jpg"].startswith("damaged")
     assert manifest.n_images() == 35
     assert manifest.n_found == 41
-    (notice,) = (event for event in sink_of(context).events if isinstance(event, Notice))
+    notice = next(event for event in sink_of(context).events if isinstance(event, Notice))
     assert notice.level == "warning"
     assert "6 of 41 files were left out" in notice.text
     assert "and 1 more" in notice.text
 
 
-def test_a_file_that_may_not_be_read_is_refused(pets, monkeypatch):
-    def denied(_: Path) -> bytes:
-        raise PermissionError(13, "Permission denied")
+def test_a_file_that_may_not_be_read_is_refused(pets, tmp_path, monkeypatch):
+    def denied(self: FolderTree, name: str) -> bytes:
+        if name == "cat/0.png":
+            raise MemberUnreadable("the file cannot be read: Permission denied")
+        return read(self, name)
 
-    monkeypatch.setattr(Path, "read_bytes", denied)
-    found = next(iter(format_of(_spec(pets), pets)[1].read(pets)))
-    assert check(pets, found) == Refused(name=found.name, reason="the file cannot be read: Permission denied")
-
-
-def test_a_file_too_large_for_memory_is_refused_unread(pets, tmp_path):
-    with (pets / "cat" / "huge.png").open("wb") as file:
-        file.truncate(600 * 2**20)
+    read = FolderTree.read
+    monkeypatch.setattr(FolderTree, "read", denied)
     manifest = _manifest(imported(pets, tmp_path / "job"))
-    assert [(refused.name, refused.reason) for refused in manifest.refused] == [
-        ("cat/huge.png", "the file is larger than 512 MiB")
-    ]
+    assert manifest.refused == (Refused(name="cat/0.png", reason="the file cannot be read: Permission denied"),)
+    assert manifest.n_images() == 34
 
 
 def test_splits_that_are_given_are_kept(tmp_path):
     tree = tmp_path / "tree"
     class_tree(tree / "train", {"cat": 10, "dog": 10})
-    class_tree(tree / "test", {"cat": 3, "dog": 2})
+    class_tree(tree / "test", {"cat": 3, "dog": 2}, seed=1)
     manifest = _manifest(imported(tree, tmp_path / "with-test", val_pct=30))
     assert manifest.counts == {"train": (7, 7), "val": (3, 3), "test": (3, 2)}
 
-    class_tree(tree / "validation", {"cat": 1, "dog": 1})
+    class_tree(tree / "validation", {"cat": 1, "dog": 1}, seed=2)
     manifest = _manifest(imported(tree, tmp_path / "with-both", val_pct=30, test_pct=50))
     assert manifest.counts == {"train": (10, 10), "val": (1, 1), "test": (3, 2)}
 
@@ -199,7 +199,7 @@ def test_grey_is_told_by_the_pixels(tmp_path, kind):
         (tree / name).mkdir(parents=True)
         picture = noise(6, 6, seed=seed, mode="L")
         (picture if kind == "L" else picture.convert("RGB")).save(tree / name / "0.png")
-    manifest = _manifest(imported(tree, tmp_path / "grey"))
+    manifest = _manifest(imported(tree, tmp_path / "grey", val_pct=0))
     assert manifest.colour == "grey"
     assert len(set(manifest.mean)) == 1
 
@@ -207,23 +207,12 @@ def test_grey_is_told_by_the_pixels(tmp_path, kind):
     channels = noise(6, 6, mode="L")
     turned = channels.transpose(Image.Transpose.ROTATE_90)
     Image.merge("RGB", (channels, turned, channels)).save(tree / "cat" / "1.png")
-    assert _manifest(imported(tree, tmp_path / "rgb")).colour == "rgb"
-
-
-def test_the_size_is_that_of_the_upright_image(pets):
-    picture = noise(8, 4)
-    exif = picture.getexif()
-    exif[0x0112] = 6
-    (pets / "cat" / "0.png").write_bytes(encoded(picture, exif=exif))
-    found = next(iter(format_of(_spec(pets), pets)[1].read(pets)))
-    checked = check(pets, found)
-    assert isinstance(checked, CheckedImage)
-    assert (checked.width, checked.height) == (4, 8)
+    assert _manifest(imported(tree, tmp_path / "rgb", val_pct=0)).colour == "rgb"
 
 
 @pytest.mark.parametrize(
     ("classes", "message"),
-    [({}, "No known layout"), ({"cat": 3}, "only one class, 'cat'")],
+    [({}, "There are no files"), ({"cat": 3}, "only one class, 'cat'")],
 )
 def test_a_tree_without_two_classes_is_refused_clearly(tmp_path, classes, message):
     (tmp_path / "tree").mkdir()
@@ -280,7 +269,9 @@ def test_remains_of_a_killed_attempt_are_removed(pets, tmp_path):
     job.dataset_dir.mkdir(parents=True)
     (job.dataset_dir / "stale").write_text("moved, but never announced")
     dataset = imported(pets, tmp_path / "job")
-    assert sorted(path.name for path in dataset.iterdir()) == ["images.lmdb", "manifest.json", "samples.sqlite"]
+    assert sorted(path.name for path in dataset.iterdir()) == [
+        "images.lmdb", "manifest.json", "mean.png", "report.sqlite", "samples.sqlite",
+    ]  # fmt: skip
 
 
 def test_the_same_tree_gives_the_same_dataset(pets, tmp_path):

@@ -247,7 +247,7 @@ def test_damaged_parts_are_damage(dataset):
     (dataset / "images.lmdb").write_bytes(b"no map of images either" * 1000)
     with DatasetReader(dataset) as reader:
         with pytest.raises(DatasetInvalid, match=r"samples\.sqlite"):
-            reader.count()
+            reader.samples()
         with pytest.raises(DatasetInvalid, match=r"images\.lmdb"):
             reader.image_bytes(1)
 

@@ -9,30 +9,25 @@ import signal
 
 import pytest
 
-from jobs import launch, selectors, services
+from jobs import selectors, services
 from jobs.dispatch import dispatch
 from jobs.models import Artifact, Attempt, Job
 from jobs.requests import CheckpointInit, ImportRequest, TrainingRequest
-from jobs.states import ENDED, Status
+from jobs.states import Status
 from jobs.storage import storage
+from tests.flow import running
+from tests.flow.running import PATIENCE_S, log_of
 from tests.surroundings import until
 from wire.specs import Choice, FromSample, TrainOptions
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
-PATIENCE_S = 240
-
 
 def until_ended(job):
-    """Rings as the agent does."""
-    until(lambda: [dispatch()] and Job.objects.get(pk=job.pk).status in ENDED, timeout_s=PATIENCE_S)
-    job.refresh_from_db()
-    until(lambda: launch.reap() or not launch._children)
+    """With the evaluation that follows a training."""
+    running.until_ended(job)
+    running.until_quiet()
     return job
-
-
-def log_of(job):
-    return "".join(path.read_text() for path in sorted(storage().job(job.pk).path.glob("attempts/*/*.txt")))
 
 
 def written(job):

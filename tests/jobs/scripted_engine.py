@@ -34,7 +34,7 @@ class Trainer:
     def __init__(self, job: JobDir, n: int) -> None:
         self.job = job
         self.n = n
-        self.script = json.loads(job.spec_path.read_text())["script"]
+        self.script = json.loads(job.spec_path.read_text()).get("script", {})
         self.sink = JsonlSink(job.events_path)
         self.stopped = False
         if self.script.get("deaf"):

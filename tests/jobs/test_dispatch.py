@@ -115,6 +115,38 @@ def test_the_asked_device_and_no_other(make_job, no_processes):
 
 
 @pytest.mark.django_db
+def test_a_classification_runs_beside_trainings_and_imports_and_one_at_a_time(make_job, no_processes):
+    training, evaluation = make_job(), make_job(verb="evaluate")
+    imports = [make_job(verb="import") for _ in range(3)]
+    first, second, third = (make_job(verb="classify") for _ in range(3))
+    assert len(dispatch()) == 1 + MOST_IMPORTS + 1
+    assert statuses(training, first, second, third) == [Status.STARTING] * 2 + [Status.QUEUED] * 2
+    assert statuses(*imports) == [Status.STARTING] * 2 + [Status.QUEUED]
+    assert reason(second) == "Waiting for another classification to end; next in the queue"
+    assert reason(third) == "Waiting for another classification to end; 1 ahead in the queue"
+    assert reason(imports[2]) == "Waiting for one of 2 running imports to end; next in the queue"
+    assert reason(evaluation).endswith(f"run {training.pk} “scripted train” is using it; next in the queue")
+    assert not DeviceLease.objects.filter(attempt__job=first).exists()
+    Attempt.objects.filter(job=first).update(ended_at=timezone.now())
+    Job.objects.filter(pk=first.pk).update(status=Status.SUCCEEDED)
+    assert len(dispatch()) == 1
+    assert statuses(second, third) == [Status.STARTING, Status.QUEUED]
+
+
+@pytest.mark.django_db
+def test_an_evaluation_takes_a_device_and_goes_first(make_job, no_processes):
+    training, evaluation = make_job(), make_job(verb="evaluate")
+    Job.objects.filter(pk=evaluation.pk).update(priority=10, wants=["cpu"])
+    dispatch()
+    assert statuses(training, evaluation) == [Status.QUEUED, Status.STARTING]
+    assert DeviceLease.objects.get().attempt.job == evaluation
+    assert f"evaluation {evaluation.pk} “scripted evaluate” is using it" in reason(training)
+    Job.objects.filter(pk=evaluation.pk).update(private=True)
+    dispatch()
+    assert "a private evaluation is using it" in reason(training)
+
+
+@pytest.mark.django_db
 def test_a_gpu_that_is_gone_is_not_used(make_job, no_processes):
     gpu(0)
     Device.objects.filter(uuid="GPU-0").update(seen_at=timezone.now() - timedelta(minutes=5))

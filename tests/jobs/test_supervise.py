@@ -6,7 +6,7 @@ import pytest
 
 from jobs import selectors, services
 from jobs.dispatch import dispatch
-from jobs.models import Artifact, Attempt, DeviceLease, Job, JobEvent
+from jobs.models import Artifact, Attempt, DeviceLease, Job, JobEvent, JobInput
 from jobs.reconcile import reconcile
 from jobs.states import Status
 from tests.jobs.scripted_engine import value_at
@@ -213,3 +213,50 @@ def test_thousands_of_points_a_second(bench, make_job):
     assert job.status == Status.SUCCEEDED
     series = selectors.curves_read(job, max_points=10_000).series["train/loss"]
     assert len(series.seq) == 4000
+
+
+def test_a_training_that_succeeded_is_evaluated_by_the_same_supervisor(bench, make_job, user):
+    dataset = make_job(verb="import", status=Status.SUCCEEDED)
+    made = Artifact.objects.create(
+        made_by=dataset, kind="dataset", name="dataset", path="artifacts/dataset", sha256="a" * 64, bytes=1,
+        meta={"counts": {"train": 9, "val": 3}},
+    )  # fmt: skip
+    run = make_job(steps=10)
+    JobInput.objects.create(job=run, artifact=made, role="dataset")
+    bench.start(run)
+    bench.until_ended(run)
+    (evaluation,) = Job.objects.filter(part_of=run)
+    # Its supervisor calls for the next job when the run is closed; nobody else does here.
+    bench.until_ended(evaluation)
+    assert evaluation.status == Status.SUCCEEDED, bench.supervisor_output(evaluation)
+    assert evaluation.spec["checkpoint"]["name"] == "step-10"
+    assert Job.objects.filter(part_of__isnull=False).count() == 1
+    assert not DeviceLease.objects.exists()
+    assert_seq_without_gap(bench, evaluation)
+
+
+@pytest.mark.parametrize("verb", ["evaluate", "classify"])
+def test_a_part_that_was_killed_is_tried_again_and_one_that_was_suspended_goes_on(bench, make_job, verb):
+    job = make_job(verb=verb, steps=60, checkpoint_every=100, crash_at={"1": 7})
+    bench.start(job)
+    until(lambda: Attempt.objects.filter(job=job, n=2, started_seq__isnull=False).exists())
+    bench.until_step(job, 8)
+    assert services.trainings_suspend(wait_s=30) == 0
+    assert bench.status(job) == Status.PAUSED
+    services.trainings_wake()
+    dispatch()
+    bench.until_ended(job)
+    assert job.status == Status.SUCCEEDED, bench.supervisor_output(job)
+    assert [attempt.reason.split(":")[0] for attempt in Attempt.objects.filter(job=job).order_by("n")] == [
+        "lost", "paused as asked", "succeeded",
+    ]  # fmt: skip
+    assert_seq_without_gap(bench, job)
+
+
+def test_a_part_is_cancelled_as_a_run_is(bench, make_job, user):
+    job = make_job(verb="classify", steps=5000)
+    bench.start(job)
+    bench.until_step(job, 3)
+    services.job_cancel(user, job.pk)
+    bench.until_ended(job)
+    assert job.status == Status.CANCELLED

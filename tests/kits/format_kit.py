@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from engine.catalog import format_cards
-from engine.formats import DatasetFormat, FoundImage
+from engine.formats import DatasetFormat, FoundImage, Tree
 from engine.importing import pipeline
+from engine.sources.folder import FolderTree
 from tests.kits.trees import class_tree, job_context, write_images
 from wire.layout import JobDir
 from wire.manifests import DatasetManifest
@@ -45,8 +46,16 @@ def _voc_boxes(root: Path) -> None:
         )
 
 
+def _text_lists(root: Path) -> None:
+    write_images(root / "photos", 10)
+    lines = [f"photos/{index}.png {('cat', 'dog')[index % 2]}" for index in range(10)]
+    (root / "train.txt").write_text("\n".join(lines[:8]))
+    (root / "val.txt").write_text("\n".join(lines[8:]))
+
+
 FIXTURES: dict[str, Callable[[Path], None]] = {
     "folder": _class_folders,
+    "lists": _text_lists,
     "no dataset: loose pictures": _pictures_without_folders,
     "no dataset: documents": _documents,
     "no dataset yet: boxes": _voc_boxes,
@@ -65,13 +74,17 @@ class FormatKit:
         return layout
 
     @pytest.fixture
-    def tree(self, tmp_path: Path) -> Path:
+    def root(self, tmp_path: Path) -> Path:
         root = tmp_path / "tree"
         root.mkdir()
         FIXTURES[self.name](root)
         return root
 
-    def test_detects_its_own_fixture(self, layout: DatasetFormat, tree: Path) -> None:
+    @pytest.fixture
+    def tree(self, root: Path) -> Tree:
+        return FolderTree(root)
+
+    def test_detects_its_own_fixture(self, layout: DatasetFormat, tree: Tree) -> None:
         assert SURE <= layout.detect(tree) <= 1
 
     @pytest.mark.parametrize("other", FIXTURES)
@@ -79,24 +92,28 @@ class FormatKit:
         if other == self.name:
             return
         FIXTURES[other](tmp_path)
-        assert layout.detect(tmp_path) < SURE
+        assert layout.detect(FolderTree(tmp_path)) < SURE
 
-    def test_reads_twice_the_same(self, layout: DatasetFormat, tree: Path) -> None:
+    def test_reads_twice_the_same(self, layout: DatasetFormat, tree: Tree) -> None:
         first = list(layout.read(tree))
         assert first
         assert list(layout.read(tree)) == first
         assert len({found.name for found in first}) == len(first)
 
-    def test_names_every_file_once_and_by_its_path(self, layout: DatasetFormat, tree: Path) -> None:
-        files = {path.relative_to(tree).as_posix() for path in tree.rglob("*") if path.is_file()}
-        assert {found.name for found in layout.read(tree)} <= files
+    def test_names_every_file_once_and_by_its_path(self, layout: DatasetFormat, tree: Tree) -> None:
+        assert {found.name for found in layout.read(tree)} <= set(tree.names())
 
-    def test_survives_a_broken_image(self, layout: DatasetFormat, tree: Path, tmp_path: Path) -> None:
+    def test_every_class_of_an_image_is_named(self, layout: DatasetFormat, tree: Tree) -> None:
+        names = layout.class_names(tree)
+        assert len(set(names)) == len(names)
+        assert {found.label for found in layout.read(tree) if isinstance(found, FoundImage)} <= set(names)
+
+    def test_survives_a_broken_image(self, layout: DatasetFormat, tree: Tree, root: Path, tmp_path: Path) -> None:
         broken = next(found.name for found in layout.read(tree) if isinstance(found, FoundImage))
-        (tree / broken).write_bytes((tree / broken).read_bytes()[:40])
+        (root / broken).write_bytes((root / broken).read_bytes()[:40])
         n_images = sum(isinstance(found, FoundImage) for found in layout.read(tree))
 
-        spec = ImportSpec(name="broken", format=self.name, source=FromFolder(path=str(tree)))
+        spec = ImportSpec(name="broken", format=self.name, source=FromFolder(path=str(root)))
         assert pipeline.run(spec, job_context(tmp_path / "job")) == "succeeded"
 
         manifest_path = JobDir(tmp_path / "job").dataset_dir / "manifest.json"
@@ -104,15 +121,15 @@ class FormatKit:
         assert broken in {refused.name for refused in manifest.refused}
         assert manifest.n_images() == n_images - 1
 
-    def test_writes_nothing(self, layout: DatasetFormat, tree: Path) -> None:
-        before = _snapshot(tree)
+    def test_writes_nothing(self, layout: DatasetFormat, tree: Tree, root: Path) -> None:
+        before = _snapshot(root)
         layout.detect(tree)
         list(layout.read(tree))
-        assert _snapshot(tree) == before
+        assert _snapshot(root) == before
 
     def test_copes_with_an_empty_folder(self, layout: DatasetFormat, tmp_path: Path) -> None:
-        assert layout.detect(tmp_path) == 0
-        assert list(layout.read(tmp_path)) == []
+        assert layout.detect(FolderTree(tmp_path)) == 0
+        assert list(layout.read(FolderTree(tmp_path))) == []
 
 
 def _snapshot(root: Path) -> dict[Path, tuple[int, bytes]]:

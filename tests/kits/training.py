@@ -10,10 +10,10 @@ import torch
 import torch._inductor.utils  # an optimiser imports it, and it sets a variable: not inside a test
 from torch import Tensor
 
+from engine.checkpoint import Payload, read_checkpoint
 from engine.context import Context
 from engine.emit import JsonlSink
 from engine.stop import Stop
-from engine.checkpoint import Payload, read_checkpoint
 from engine.train.verb import run
 from wire.events import ENVELOPE, ArtifactDropped, ArtifactMade, AttemptStarted, Envelope, Event, Outcome, Scalars
 from wire.layout import AttemptDir, JobDir

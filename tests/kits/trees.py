@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,12 @@ def write_images(folder: Path, count: int, *, size: tuple[int, int] = (8, 6), se
         (folder / f"{index}.png").write_bytes(encoded(picture))
 
 
-def class_tree(root: Path, classes: dict[str, int], *, size: tuple[int, int] = (8, 6), mode: str = "RGB") -> Path:
-    """``<class>/<index>.png`` with as many images as stated."""
-    for seed, (name, count) in enumerate(sorted(classes.items())):
-        write_images(root / name, count, size=size, seed=seed, mode=mode)
+def class_tree(
+    root: Path, classes: dict[str, int], *, size: tuple[int, int] = (8, 6), mode: str = "RGB", seed: int = 0
+) -> Path:
+    """``<class>/<index>.png`` with as many images as stated; trees of different seeds have no image in common."""
+    for class_seed, (name, count) in enumerate(sorted(classes.items()), start=1000 * seed):
+        write_images(root / name, count, size=size, seed=class_seed, mode=mode)
     return root
 
 
@@ -54,6 +57,14 @@ def job_context(folder: Path, n: int = 1) -> Context:
 def sink_of(context: Context) -> MemorySink:
     assert isinstance(context.sink, MemorySink)
     return context.sink
+
+
+def write_files(root: Path, files: Mapping[str, bytes]) -> Path:
+    """Files by their paths below ``root``."""
+    for name, data in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(data)
+    return root
 
 
 def imported(tree: Path, job_dir: Path, **options: Any) -> Path:

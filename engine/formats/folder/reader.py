@@ -1,19 +1,17 @@
 """``<class>/...`` or ``train/<class>/...`` with ``val`` and ``test`` beside; deeper folders belong to the class above.
 
-A single folder around it all, as archives often have, is looked through. Links are not followed: they may lead out of
-the tree or in circles.
+Folders around it all, as archives often have, are looked through. Names of classes are kept letter by letter: nothing
+here folds case, trims blanks or changes how letters with accents are stored.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path, PurePosixPath
 from typing import Final
+from weakref import WeakKeyDictionary
 
-from engine.formats import Found, FoundImage, Stray, natural_key
+from engine.formats import Found, FoundImage, Stray, Tree, natural_key, not_an_image
 from wire.manifests import SplitName
 
 _SPLITS: Final[dict[str, SplitName]] = {
@@ -23,127 +21,133 @@ _SPLITS: Final[dict[str, SplitName]] = {
     "validation": "val",
     "test": "test",
 }
-_CLUTTER: Final = frozenset({".ds_store", "__macosx", "thumbs.db", "desktop.ini"})
-_IMAGE_SUFFIXES: Final = frozenset(
-    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm"}
-)
-_LOOKED_AT: Final = 2000
+_LOOKED_AT: Final = 5000
 
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    class_dirs: list[tuple[SplitName | None, os.DirEntry[str]]]
-    has_splits: bool
+    top: str
+    """What every name begins with, as ``export/2024/``; empty where there is nothing around it all."""
+    split_of: Mapping[str, SplitName]
+    """The split of each folder in ``top`` that is one; empty where the layout gives no splits."""
+    class_names: Sequence[str]
+
+    def found(self, name: str) -> Found:
+        # A maximum of cuts, for a name may have very many parts.
+        parts = name[len(self.top) :].split("/", 2) if name.startswith(self.top) else [name]
+        split = self.split_of.get(parts[0])
+        if self.split_of and (split is None or len(parts) < 3):
+            return Stray(name, "it does not lie in a class folder of train, val or test")
+        if len(parts) < 2:
+            return Stray(name, "it does not lie in a class folder")
+        if reason := not_an_image(name):
+            return Stray(name, reason)
+        return FoundImage(name, split, parts[1] if split else parts[0])
 
 
 class FolderFormat:
     """Found by names alone; whether a file really is an image is for the import to see."""
 
     @staticmethod
-    def detect(root: Path) -> float:
+    def detect(tree: Tree) -> float:
         """Sure where splits are named, half sure of bare class folders, for other layouts have folders too.
 
         A single class is a layout still, but a poor one: the import can then say what is wrong with it.
         """
-        layout = _layout(root)
-        looked_at = [found for found in islice(_walk(root, layout), _LOOKED_AT) if not _is_clutter(found)]
-        images = [found for found in looked_at if isinstance(found, FoundImage)]
-        if not images:
+        layout, names = _layout(tree), tree.names()
+        looked_at = [layout.found(name) for name in names[:: max(1, len(names) // _LOOKED_AT)]]
+        n_images = sum(isinstance(found, FoundImage) for found in looked_at)
+        if not n_images:
             return 0.0
-        if len({found.label for found in images}) < 2 and len(looked_at) < _LOOKED_AT:
+        if len(layout.class_names) < 2:
             return 0.1
-        return (0.9 if layout.has_splits else 0.5) * len(images) / len(looked_at)
+        return (0.9 if layout.split_of else 0.5) * n_images / len(looked_at)
 
     @staticmethod
-    def read(root: Path) -> Iterator[Found]:
-        return _walk(root, _layout(root))
+    def class_names(tree: Tree) -> Sequence[str]:
+        return _layout(tree).class_names
+
+    @staticmethod
+    def read(tree: Tree) -> Iterator[Found]:
+        layout = _layout(tree)
+        return (layout.found(name) for name in tree.names())
 
 
-def _layout(root: Path) -> _Layout:
-    """The class folders, each with the split that it lies in."""
-    top: str | Path = root
-    while len(folders := _folders(top)) == 1 and _is_wrapping(top, folders[0]):
-        top = folders[0].path
-    split_of = {folder: _SPLITS[folder.name.lower()] for folder in folders if folder.name.lower() in _SPLITS}
-    # "train" may also be a class, of vehicles: then it holds no folders, or stands beside folders that are no splits.
-    has_splits = any(split == "train" and _folders(folder) for folder, split in split_of.items()) and (
-        len(split_of) > 1 or len(split_of) == len(folders)
-    )
-    if not has_splits:
-        return _Layout([(None, folder) for folder in folders], has_splits=False)
-    return _Layout(
-        [(split, folder) for branch, split in split_of.items() for folder in _folders(branch)], has_splits=True
-    )
+class _Folders:
+    """The folders of a tree, each ending in ``/``; the one around all is empty."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._inner: dict[str, dict[str, None]] = {}
+        self._names = tree.names()
+        for folder in {name.rpartition("/")[0] for name in tree.names()}:
+            self._add(folder)
+        for folder in tree.empty_folders():
+            self._add(folder)
+
+    def inner(self, folder: str) -> list[str]:
+        """The names of the folders in this one, in natural order."""
+        return sorted(self._inner.get(folder, ()), key=natural_key)
+
+    def has_images(self, folder: str) -> bool:
+        """Whether images lie in it directly."""
+        n_cut = len(folder)
+        return any(
+            name.startswith(folder) and name.find("/", n_cut) < 0 and not not_an_image(name) for name in self._names
+        )
+
+    def _add(self, folder: str) -> None:
+        while folder:
+            outer, _, name = folder.rpartition("/")
+            names = self._inner.setdefault(f"{outer}/" if outer else "", {})
+            if name in names:
+                return
+            names[name] = None
+            folder = outer
 
 
-def _walk(root: Path, layout: _Layout) -> Iterator[Found]:
-    """Every file below ``root``: first what lies in class folders, then what lies beside them."""
-    n_cut = len(os.path.join(root, ""))  # noqa: PTH118 - a million names are cut out of strings, not made into paths
-    for split, folder in layout.class_dirs:
-        for file in _files(folder):
-            yield _found(file, file.path[n_cut:], split, folder.name)
-    where = "in a class folder" + (" of train, val or test" if layout.has_splits else "")
-    for file in _files(root, skip=frozenset(folder.path for _, folder in layout.class_dirs)):
-        name = file.path[n_cut:]
-        yield _clutter(name) or Stray(_printable(name), f"it does not lie {where}")
+_LAYOUTS: WeakKeyDictionary[Tree, _Layout] = WeakKeyDictionary()
+"""A tree never changes, and finding its layout takes a look at every name."""
 
 
-def _found(file: os.DirEntry[str], name: str, split: SplitName | None, label: str) -> Found:
-    if clutter := _clutter(name):
-        return clutter
-    printable = _printable(name)
-    if printable != name:
-        return Stray(printable, "its name is not valid UTF-8")
-    if file.is_symlink():
-        return Stray(name, "it is a link")
-    if os.path.splitext(name)[1].lower() not in _IMAGE_SUFFIXES:  # noqa: PTH122 - see _walk
-        return Stray(name, "it has no image's file ending")
-    return FoundImage(name, split, label)
+def _layout(tree: Tree) -> _Layout:
+    if (layout := _LAYOUTS.get(tree)) is None:
+        layout = _LAYOUTS[tree] = _found_layout(tree)
+    return layout
 
 
-def _clutter(name: str) -> Stray | None:
-    if any(part in _CLUTTER or part.startswith("._") for part in PurePosixPath(name.lower()).parts):
-        return Stray(_printable(name), "it was left behind by an operating system", clutter=True)
-    return None
+def _found_layout(tree: Tree) -> _Layout:
+    folders = _Folders(tree)
+    top = ""
+    while len(inner := folders.inner(top)) == 1 and _is_wrapping(folders, top, inner[0]):
+        top += f"{inner[0]}/"
+    split_of = {name: _SPLITS[name.lower()] for name in inner if name.lower() in _SPLITS}
+    if not _has_splits(folders, top, split_of, n_folders=len(inner)):
+        return _Layout(top, {}, inner)
+    classes = _once(name for branch in split_of for name in folders.inner(f"{top}{branch}/"))
+    return _Layout(top, split_of, classes)
 
 
-def _is_clutter(found: Found) -> bool:
-    return isinstance(found, Stray) and found.clutter
-
-
-def _printable(name: str) -> str:
-    """Names that are no UTF-8 come from the file system with surrogates, which nothing else takes."""
-    return name.encode(errors="replace").decode()
-
-
-def _files(folder: Path | os.DirEntry[str], skip: frozenset[str] = frozenset()) -> Iterator[os.DirEntry[str]]:
-    """Files and links below ``folder`` in natural order, depth first; the folders in ``skip`` are not entered."""
-    for entry in _entries(folder):
-        if not entry.is_dir(follow_symlinks=False):
-            yield entry
-        elif entry.path not in skip:
-            yield from _files(entry, skip)
-
-
-def _folders(folder: str | Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
-    return [
-        entry
-        for entry in _entries(folder)
-        if entry.is_dir(follow_symlinks=False) and entry.name.lower() not in _CLUTTER
-    ]
-
-
-def _is_wrapping(top: str | Path, only: os.DirEntry[str]) -> bool:
+def _is_wrapping(folders: _Folders, top: str, only: str) -> bool:
     """Whether the only folder in ``top`` is there for the whole tree, not a class and not a split."""
-    return _SPLITS.get(only.name.lower()) != "train" and not _has_files(top) and bool(_folders(only))
-
-
-def _has_files(folder: str | Path) -> bool:
-    return any(
-        not entry.is_dir(follow_symlinks=False) and entry.name.lower() not in _CLUTTER for entry in _entries(folder)
+    inner = folders.inner(f"{top}{only}/")
+    if _SPLITS.get(only.lower()) == "train" or not inner or folders.has_images(top):
+        return False
+    # A picture beside the folders makes it a class with folders in it, unless they are clearly those of a data set.
+    return not folders.has_images(f"{top}{only}/") or any(
+        _SPLITS.get(name.lower()) == "train" and folders.inner(f"{top}{only}/{name}/") for name in inner
     )
 
 
-def _entries(folder: str | Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        return sorted(entries, key=lambda entry: natural_key(entry.name))
+def _has_splits(folders: _Folders, top: str, split_of: Mapping[str, SplitName], *, n_folders: int) -> bool:
+    """``train`` may also be a class, of vehicles: then it holds no folders, or stands beside other folders than splits.
+
+    Validation and test folders alone are splits as well: images to evaluate on.
+    """
+    with_classes = [split for name, split in split_of.items() if folders.inner(f"{top}{name}/")]
+    if "train" in with_classes:
+        return len(split_of) > 1 or n_folders == 1
+    return len(set(with_classes)) > 1 and len(split_of) == n_folders
+
+
+def _once(names: Iterable[str]) -> list[str]:
+    return sorted(set(names), key=natural_key)

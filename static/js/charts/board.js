@@ -6,6 +6,7 @@ import { domainOf } from "./axis.js";
 import { Card } from "./card.js";
 import { panelsFor } from "./index.js";
 import { Pacer } from "./pacer.js";
+import { readPalette } from "./palette.js";
 
 /** @typedef {import("../store.js").RunStore} RunStore */
 /** @typedef {import("./axis.js").Range} Range */
@@ -155,20 +156,4 @@ export class Board {
     this.#palette = readPalette();
     this.redraw();
   }
-}
-
-/** The page's design tokens, so that charts and exported pictures follow the theme. */
-function readPalette() {
-  const style = getComputedStyle(document.documentElement);
-  /** @param {string} token */
-  const colour = (token) => style.getPropertyValue(`--${token}`).trim();
-  return {
-    text: colour("text"),
-    muted: colour("text-muted"),
-    line: colour("line"),
-    surface: colour("surface"),
-    ok: colour("ok"),
-    font: colour("font"),
-    series: [1, 2, 3, 4, 5, 6, 7, 8].map((number) => colour(`series-${number}`)),
-  };
 }

@@ -1,23 +1,21 @@
-"""From a request to a row: everything is checked here, so that the engine meets a spec it can do."""
+"""Trainings, from a request to a row: everything is checked here, so that the engine meets a spec it can do."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Literal
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import transaction
 from pydantic import BaseModel, ValidationError
 
-from engine.catalog import find_card, format_cards, model_cards, sample_cards, task_cards
+from engine.catalog import find_card, model_cards, task_cards
 from jobs import transitions
 from jobs.access import job_for, visible_jobs
 from jobs.devices import present
 from jobs.doorbell import ring_on_commit
 from jobs.lineage import dataset_job_id, dataset_spec_path
 from jobs.models import Artifact, Device, Job, JobInput
-from jobs.requests import CheckpointInit, ImportRequest, InitRequest, TrainingRequest
+from jobs.requests import CheckpointInit, InitRequest, TrainingRequest
 from jobs.states import ENDED, Status
 from jobs.storage import storage
 from wire.cards import Card, ModelCard
@@ -25,58 +23,12 @@ from wire.errors import ActionRefused, DatasetMissing, NotFound, SpecInvalid
 from wire.specs import (
     Choice,
     FromCheckpoint,
-    FromFolder,
     FromPublished,
-    FromSample,
     FromScratch,
-    ImportSpec,
     Init,
-    Source,
     TrainOptions,
     TrainSpec,
 )
-
-
-@transaction.atomic
-def import_submit(owner: User, request: ImportRequest) -> Job:
-    """Queue the import of a dataset.
-
-    Raises:
-        SpecInvalid: no such sample or format.
-        ActionRefused: a folder that this server does not offer.
-    """
-    _check_source(request.source)
-    if request.format != "auto":
-        find_card(format_cards(), request.format, what="format")
-    spec = ImportSpec(name=request.name, source=request.source, format=request.format, options=request.options)
-    job = transitions.begin(
-        status=Status.QUEUED,
-        reason=f"submitted by {owner.username}",
-        verb="import",
-        spec=spec.model_dump(mode="json"),
-        title=request.name,
-        owner=owner,
-        private=request.private,
-    )
-    ring_on_commit()
-    return job
-
-
-def _check_source(source: Source) -> None:
-    if isinstance(source, FromSample):
-        find_card(sample_cards(), source.name, what="sample")
-        return
-    roots = [Path(root).resolve() for root in settings.IMPORT_ROOTS]
-    if not _is_below(source, roots):
-        raise ActionRefused(
-            f"The folder {source.path} is not offered for import.",
-            hint="Import the bundled sample, or ask the administrator to add a folder to IMPORT_ROOTS.",
-        )
-
-
-def _is_below(source: FromFolder, roots: list[Path]) -> bool:
-    path = Path(source.path).resolve()
-    return any(path.is_relative_to(root) for root in roots)
 
 
 @transaction.atomic
