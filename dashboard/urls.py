@@ -6,7 +6,21 @@ from django.views.generic import RedirectView
 
 from dashboard.api.docs import docs
 from dashboard.api.root import api
-from dashboard.views import accounts, actions, datasets, gallery, health, home, new_dataset, people, run, training
+from dashboard.views import (
+    accounts,
+    actions,
+    classify,
+    datasets,
+    evaluation,
+    gallery,
+    health,
+    home,
+    new_dataset,
+    people,
+    run,
+    training,
+    try_it,
+)
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", home.home, name="home"),
@@ -35,6 +49,16 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("runs/<int:job_id>/", run.run, name="run"),
     path("runs/<int:job_id>/regions", run.run_regions, name="run_regions"),
     path("runs/<int:job_id>/log/<int:attempt>", run.run_log, name="run_log"),
+    path("runs/<int:job_id>/evaluation/", evaluation.evaluation, name="evaluation"),
+    path("runs/<int:job_id>/evaluation/images/", evaluation.evaluation_images, name="evaluation_images"),
+    path("runs/<int:job_id>/evaluation/summary", evaluation.evaluation_summary, name="evaluation_summary"),
+    path("runs/<int:job_id>/evaluation/start", evaluation.evaluation_start, name="evaluation_start"),
+    path("runs/<int:job_id>/try/", try_it.try_it, name="try_it"),
+    path("runs/<int:job_id>/try/layers/", try_it.layers, name="layers"),
+    path("runs/<int:job_id>/try/checkpoints", try_it.checkpoints, name="try_checkpoints"),
+    path("runs/<int:job_id>/try/samples", try_it.samples, name="try_samples"),
+    path("runs/<int:job_id>/classify/", classify.classify, name="classify"),
+    path("classifications/<int:job_id>/", classify.classification, name="classification"),
     path("login/", accounts.SignIn.as_view(), name="login"),
     path("logout/", LogoutView.as_view(), name="logout"),
     path("setup/", accounts.setup, name="setup"),

@@ -84,6 +84,8 @@ class ImportRequest(_Request):
     options: ImportOptions = ImportOptions()
     format: str = "auto"
     private: bool = False
+    retry_of: int | None = None
+    """The dataset that this one is made again from."""
 
 
 class EvaluationRequest(_Request):

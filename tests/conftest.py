@@ -122,6 +122,14 @@ def api(client, user):
     return client
 
 
+@pytest.fixture
+def plain_static_names(settings):
+    """Hashed names of static files come from collectstatic, which no test of a page needs to run."""
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.SERVESTATIC_USE_STATIC_ROOT = False
+    settings.STORAGES = settings.STORAGES | {"staticfiles": plain}
+
+
 @pytest.fixture(autouse=True)
 def _storage_is_empty(request):
     """Ids begin anew with each database, so folders of an earlier test would look like this one's."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -234,11 +234,11 @@ def values_of(source: SourceRequest) -> dict[str, str]:
         case FromSample():
             return {"sample": source.name}
         case ListsSource():
-            values: dict[str, Any] = {"lists_folder": source.folder}
+            values = {"lists_folder": source.folder}
             for name in LISTS:
-                match getattr(source, name):
-                    case ServerFile(path=path):
-                        values[f"{name}_list"] = path
-                    case UploadedFile(upload=upload):
-                        values[f"{name}_upload"] = upload
+                file: ListFile | None = getattr(source, name)
+                if isinstance(file, ServerFile):
+                    values[f"{name}_list"] = file.path
+                elif isinstance(file, UploadedFile):
+                    values[f"{name}_upload"] = file.upload
             return values

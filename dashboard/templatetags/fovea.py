@@ -127,6 +127,12 @@ def percent(share: float | None) -> str:
 
 
 @register.filter
+def exact_percent(share: float | None) -> str:
+    """``0.9123`` -> ``91.23 %``."""
+    return NOTHING if share is None else f"{share * 100:.2f} %"
+
+
+@register.filter
 def free_bytes(device: Any) -> int:
     """Memory of a device that nobody uses."""
     return max(0, int(device.memory_bytes) - int(device.memory_used_bytes))

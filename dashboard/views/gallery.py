@@ -18,10 +18,10 @@ from dashboard.visitor import SignedIn
 @require_GET
 def gallery(request: SignedIn, job_id: int) -> HttpResponse:
     """One page of pictures, for the page of the dataset to put in place."""
+    dataset = stored_dataset(request.user, job_id)
     page_url = reverse("dataset", args=[job_id])
     if not request.htmx:
-        return redirect(f"{page_url}?{request.GET.urlencode()}")
-    dataset = stored_dataset(request.user, job_id)
+        return redirect(f"{page_url}?{request.GET.urlencode()}" if request.GET else page_url)
     with dataset.open() as reader:
         made = gallery_of(dataset, reader, request.GET)
     response = render(request, "datasets/gallery.html", {"gallery": made})

@@ -30,7 +30,7 @@ _BY_CLASS: Final = "To train a classification, put the images into one folder fo
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """What a tree is, as the end of "This is ...", and what to do instead."""
+    """What a tree is, as the end of "It holds ...", and what to do instead."""
 
     what: str
     hint: str

@@ -4,7 +4,8 @@
 2. Every other file is opened; what is no image that can be read is refused.
 3. ``duplicates``: of equal bytes in one class and one given split the first stays, where duplicates are dropped.
 4. ``leaks``: training images with the bytes of an image that the source gives for validation or test are removed from
-   training, or kept and flagged. Splits that are drawn later cannot leak: equal bytes go the same way.
+   training; where they are to be kept, those still there after step 6 are flagged. Splits that are drawn later cannot
+   leak: equal bytes go the same way.
 5. ``min_per_class``: classes that have fewer images by now, over all splits, leave.
 6. ``max_per_class``: of each class and given split as many are drawn by the seed, before validation and test are.
 7. ``val_pct``, ``test_pct``: drawn where the source gives none (``engine/importing/split.py``).
@@ -27,6 +28,7 @@ from wire.manifests import ReportKind, SplitName
 from wire.specs import ImportOptions
 
 _SPLIT_NAMES: Final[dict[SplitName, str]] = {"train": "training", "val": "validation", "test": "test"}
+_LEAK: Final = "the same bytes as {twin}, which is for {split}"
 _NAMED: Final = 5
 
 
@@ -69,7 +71,7 @@ class Choosing:
             writer.mark_duplicates()
             self._tell("duplicate", "the same bytes as {twin}, of the same class")
             writer.drop_marked()
-        n_leaks = self._part_leaks()
+        n_leaks = 0 if options.leaks == "keep" else self._drop_leaks()
         if options.min_per_class > 1:
             writer.mark_classes_below(options.min_per_class)
             self._tell("class_too_small", f"its class has fewer than {options.min_per_class:,} images")
@@ -78,16 +80,18 @@ class Choosing:
             writer.mark_beyond(options.max_per_class, partial(rank, options.seed))
             self._tell("over_maximum", f"{options.max_per_class:,} other images of its class were drawn")
             writer.drop_marked()
+        return self._flag_leaks() if options.leaks == "keep" else n_leaks
+
+    def _drop_leaks(self) -> int:
+        self._writer.mark_leaks()
+        n_leaks = self._tell("leak", _LEAK)
+        self._writer.drop_marked()
         return n_leaks
 
-    def _part_leaks(self) -> int:
+    def _flag_leaks(self) -> int:
         self._writer.mark_leaks()
-        keeps = self._options.leaks == "keep"
-        n_leaks = self._tell("leak", "the same bytes as {twin}, which is for {split}", kept=keeps)
-        if keeps:
-            self._writer.unmark()
-        else:
-            self._writer.drop_marked()
+        n_leaks = self._tell("leak", _LEAK, kept=True)
+        self._writer.unmark()
         return n_leaks
 
     def _tell(self, kind: ReportKind, reason: str, *, kept: bool = False) -> int:

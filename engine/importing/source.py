@@ -30,7 +30,7 @@ def format_of(spec: ImportSpec, tree: Tree) -> tuple[FormatCard, DatasetFormat]:
     shown = source_shown(spec.source)
     # Lists that a person wrote are surer than any guess.
     if score < 0.95 and (foreign := recognised(tree)):
-        raise DatasetInvalid(f"No classification set: {shown} is {foreign.what}.", hint=foreign.hint)
+        raise DatasetInvalid(f"No classification set: {shown} holds {foreign.what}.", hint=foreign.hint)
     if best is None or score <= 0:
         raise _no_layout(shown, tree.names(), cards)
     return best, best.load()

@@ -32,9 +32,9 @@ def draw_missing(writer: DatasetWriter, labels: Iterable[int], options: ImportOp
     missing = {split: pct for split, pct in share_pct.items() if split not in given and pct > 0}
     if missing:
         writer.begin_drawing()
-        largest = max((_draw(writer, label, missing, seed=options.seed) for label in labels), default=0)
-        if largest == 1:
-            _refuse(missing)
+        n_drawn_from = [_draw(writer, label, missing, seed=options.seed) for label in labels]
+        if max(n_drawn_from, default=0) == 1:
+            _refuse(missing, n_classes=len(n_drawn_from))
     writer.assign_rest_to_train()
     notes = [
         f"{_NAMES[split]}: {pct:g} % of each class was drawn from the training images, seed {options.seed}."
@@ -74,10 +74,11 @@ def rank(seed: int, name: str) -> bytes:
     return hashlib.sha256(f"{seed}/{name}".encode()).digest()
 
 
-def _refuse(missing: dict[SplitName, float]) -> None:
+def _refuse(missing: dict[SplitName, float], *, n_classes: int) -> None:
     what = " and ".join(_NAMES[split].lower() for split in missing)
     shares = " and ".join(f"the {_NAMES[split].lower()} share" for split in missing)
     raise DatasetInvalid(
-        f"Every class has a single image for training, so no images for {what} can be drawn from them.",
+        f"Each of the {n_classes:,} classes has a single image for training, "
+        f"so no images for {what} can be drawn from them.",
         hint=f"Bring more images of each class, or set {shares} to 0 % to import all of them for training.",
     )

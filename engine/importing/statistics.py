@@ -27,7 +27,7 @@ class PixelStatistics:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = path.open("wb")
+        self._file = path.open("wb", buffering=0)  # what waits in a buffer would meet a full disk when it is closed
 
     def add(self, looks: Sequence[Looks]) -> None:
         """Images come in the order of their ids, which count from 1."""

@@ -101,10 +101,6 @@ class Session:
         )
 
     @property
-    def n_channels(self) -> int:
-        return 1 if self.colour == "grey" else 3
-
-    @property
     def batch_size(self) -> int:
         """How many images go through at once: as many pixels whatever their size, fewer where each takes long."""
         n_at_224_px = 64 if self.device.type == "cuda" else 16

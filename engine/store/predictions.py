@@ -256,7 +256,7 @@ class PredictionsReader:
         )
         for id_, label, probability in self._query(query, (json.dumps(ids),)):
             tops[id_].append((label, probability))
-        return [Prediction(*row, tuple(tops[row[0]])) for row in rows]
+        return [Prediction(*(*row, tuple(tops[row[0]]))) for row in rows]
 
     def _query(self, query: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
         with self._damage_named(), self._lock:

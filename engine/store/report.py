@@ -141,7 +141,10 @@ class ReportReader:
         where, values = _where(kind, q)
         query = f"SELECT id, name, kind, reason, label, same_as, kept FROM entries {where} ORDER BY id LIMIT ? OFFSET ?"  # noqa: S608 - `where` holds no value
         rows = self._query(query, (*values, -1 if limit is None else limit, offset))
-        return [ReportEntry(*row[:-1], bool(row[-1])) for row in rows]
+        return [
+            ReportEntry(id_, name, kind_, reason, label, same_as, bool(kept))
+            for id_, name, kind_, reason, label, same_as, kept in rows
+        ]
 
     def count(self, kind: ReportKind | None = None, q: str = "") -> int:
         where, values = _where(kind, q)

@@ -7,7 +7,7 @@ from django.db import transaction
 
 from engine.catalog import find_card, format_cards, sample_cards
 from jobs import transitions
-from jobs.access import upload_for
+from jobs.access import job_for, upload_for
 from jobs.doorbell import ring_on_commit
 from jobs.models import Job, Upload
 from jobs.requests import ImportRequest, ListFile, ListsSource, ServerFile, SourceRequest, UploadedFile, UploadSource
@@ -28,6 +28,7 @@ def import_submit(owner: User, request: ImportRequest) -> Job:
 
     Raises:
         SpecInvalid: no such sample, format, folder or file.
+        NotFound: the dataset to make again is not there for this person.
         UploadMissing: no such upload of this person.
         ActionRefused: a folder that this server does not offer, an upload that is not complete.
         DiskFull: the disk would not hold what is made of it.
@@ -45,6 +46,7 @@ def import_submit(owner: User, request: ImportRequest) -> Job:
         title=request.name,
         owner=owner,
         private=request.private,
+        retry_of=None if request.retry_of is None else job_for(owner, request.retry_of),
     )
     ring_on_commit()
     return job
@@ -135,6 +137,7 @@ def import_request_of(job: Job) -> ImportRequest:
         options=spec.options,
         format=spec.format,
         private=job.private,
+        retry_of=job.pk,
     )
 
 

@@ -69,7 +69,7 @@ async function mountCounts(plotly) {
     const shown = rows();
     const height = Math.max(least, heightOf(shown.length, present.length, isLog()));
     root.style.height = `${height}px`;
-    return countsFigure(shown, isLog(), palette, { width, height });
+    return countsFigure(shown, isLog(), palette, { width, height, scrolls: height > least });
   });
   plot.onClick(({ curveNumber, pointNumber }) => {
     const row = rows()[pointNumber];

@@ -30,6 +30,7 @@ class Page {
     this.panel = new UploadPanel(found("[data-upload]", HTMLElement, form), {
       onchange: () => queueMicrotask(() => this.#onTransfer()),
       onname: (name) => this.#suggest(name),
+      onremoved: () => this.shelf.refresh(),
     });
     this.shelf = new Shelf(found("[data-shelf]", HTMLElement, form), {
       currentId: () => this.panel.currentId,

@@ -26,8 +26,8 @@ SLOW_BYTES_PER_S = 1.5 * 2**20
 
 
 @pytest.fixture
-def stack(tmp_path: Path) -> Iterator[Stack]:
-    with Stack(tmp_path / "data") as running:
+def stack(tmp_path: Path, folder: Path) -> Iterator[Stack]:
+    with Stack(tmp_path / "data", IMPORT_ROOTS=str(folder.parent)) as running:
         yield running
 
 
@@ -183,6 +183,37 @@ def test_a_dropped_folder_is_imported_with_all_its_files(context: BrowserContext
     page.locator(".import-options > summary").click()
     page.locator("[name=options-classes]").fill("cat\ndog")
     expect(page.locator("#differences")).to_contain_text("Classes to keep: cat, dog instead of all")
+    _complete_paths_and_import_lists(page, folder)
+
+
+def _complete_paths_and_import_lists(page: Page, folder: Path) -> None:
+    page.goto("/datasets/new/?from=folder")
+    path, options = page.locator("#path"), page.locator("#path-options")
+    path.press_sequentially(str(folder.parent)[:-2])
+    expect(options.get_by_role("option")).to_have_count(1)
+    path.press("ArrowDown")
+    expect(path).to_have_attribute("aria-activedescendant", "path-options-0")
+    path.press("Enter")
+    expect(path).to_have_value(f"{folder.parent}/")
+    expect(options).to_have_text("pets/")
+    path.press("Tab")
+    expect(path).to_have_value(f"{folder}/")
+    expect(options).to_be_visible()
+    path.press("Escape")
+    expect(options).to_be_hidden()
+
+    page.locator("[data-tab=lists]").click()
+    assert page.url.endswith("?from=lists")
+    lines = [f"{name}/{index}.png {label}" for label, name in enumerate(CLASSES) for index in range(N_PER_CLASS)]
+    for name, text in (("train_list", lines), ("labels_list", CLASSES)):
+        field = page.locator("[data-path-field]", has=page.locator(f"#{name}"))
+        file = {"name": f"{name}.txt", "mimeType": "text/plain", "buffer": "\n".join(text).encode()}
+        field.locator("[data-file-input]").set_input_files(file)
+        expect(field.locator("[data-file-state]")).to_have_text("Uploaded")
+    page.locator("#lists_folder").fill(str(folder))
+    page.locator("#lists_folder").press("Escape")
+    page.get_by_role("button", name="Import", exact=True).click()
+    expect_imported(page, len(CLASSES) * N_PER_CLASS)
 
 
 def test_a_pause_holds_and_what_is_stopped_in_one_tab_goes_on_in_another(
@@ -210,6 +241,8 @@ def _pause_and_cancel(page: Page, stack: Stack, archive: Path) -> None:
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator("[data-drop]")).to_be_visible()
     wait_for("no file is left", lambda: not list((stack.data_dir / "uploads").glob("*")))
+    expect(page.get_by_text("Your uploads")).to_be_hidden()
+    assert page.locator("#name").input_value() == ""
 
 
 def _take_over(context: BrowserContext, stack: Stack, archive: Path) -> None:
@@ -234,7 +267,7 @@ def _sign_in_beside_it(context: BrowserContext, stack: Stack, archive: Path, art
     wait_for_bytes(stack, 1)
     context.clear_cookies()
     error = page.locator("[data-upload-error]")
-    expect(error).to_be_visible(timeout=20_000)
+    expect(error).to_contain_text("You are no longer signed in.", timeout=20_000)
     page.screenshot(path=artefacts_dir / "upload-signed-out.png")
     kept = arrived_bytes(stack)
     with context.expect_page() as opened:
@@ -272,5 +305,5 @@ def test_what_cannot_become_a_dataset_is_said_with_a_way_out(
     page.get_by_role("button", name="Import", exact=True).click()
     page.wait_for_url(re.compile(r"/datasets/\d+/$"), timeout=30_000)
     expect(page.locator(".banner-error")).to_contain_text("broken.zip", timeout=60_000)
-    page.get_by_role("link", name="Import again").first.click()
+    page.locator('a[href*="/datasets/new/?again="]').first.click()
     page.wait_for_url(re.compile(r"/datasets/new/\?again=\d+"))

@@ -146,6 +146,15 @@ def test_an_unfinished_upload_is_not_imported(api, user):
     assert upload_error(answer).startswith("photos.zip has not arrived whole.")
 
 
+def test_a_disk_without_room_is_said_and_the_upload_is_kept(api, user, settings):
+    upload = uploaded(user, "pets.zip")
+    settings.DISK_RESERVE_GIB = 1e9
+    answer = api.post(ADDRESS, {"from": "upload", "upload": upload.pk, "name": "Pets"})
+    assert answer.status_code == 422
+    assert "too little room for the dataset Pets" in upload_error(answer)
+    assert value_of(answer, "upload") == upload.pk
+
+
 def test_another_persons_upload_is_not_there(api, other_user):
     answer = api.post(ADDRESS, {"from": "upload", "upload": uploaded(other_user, "secret.zip").pk})
     assert answer.status_code == 422

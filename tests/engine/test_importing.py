@@ -115,12 +115,14 @@ def test_broken_images_are_refused_by_name_and_the_sums_hold(pets, tmp_path):
 
 
 def test_a_file_that_may_not_be_read_is_refused(pets, tmp_path, monkeypatch):
+    read = FolderTree.read
+
     def denied(self: FolderTree, name: str) -> bytes:
         if name == "cat/0.png":
             raise MemberUnreadable("the file cannot be read: Permission denied")
-        return read(self, name)
+        data: bytes = read(self, name)
+        return data
 
-    read = FolderTree.read
     monkeypatch.setattr(FolderTree, "read", denied)
     manifest = _manifest(imported(pets, tmp_path / "job"))
     assert manifest.refused == (Refused(name="cat/0.png", reason="the file cannot be read: Permission denied"),)

@@ -14,8 +14,10 @@ import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import lmdb
 import numpy as np
 import pytest
 from hypothesis import given
@@ -27,6 +29,7 @@ from engine.importing import crew, frames
 from engine.importing.checks import Answer, Looks, look_at
 from engine.importing.crew import ImportStopped, look_through, n_workers_for
 from engine.sources.tree import MemberUnreadable
+from engine.store.disk import disk_full_named
 from engine.store.reader import DatasetReader
 from tests.kits.trees import class_tree, encoded, imported, noise, write_files
 from wire.errors import DiskFull, OutOfMemory
@@ -297,7 +300,7 @@ def test_a_full_disk_says_how_much_is_missing_and_leaves_nothing(tmp_path, monke
 
 @pytest.mark.slow
 def test_a_killed_import_leaves_no_workers_and_can_be_done_again(tmp_path):
-    tree = class_tree(tmp_path / "tree", {"cat": 400, "dog": 400}, size=(200, 200))
+    tree = class_tree(tmp_path / "tree", {"cat": 300, "dog": 300}, size=(50, 50))
     job = tmp_path / "job"
     job.mkdir()
     spec = {"verb": "import", "name": "x", "source": {"kind": "folder", "path": str(tree)}}
@@ -317,7 +320,7 @@ def test_a_killed_import_leaves_no_workers_and_can_be_done_again(tmp_path):
         time.sleep(0.05)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert _manifest(job / "artifacts" / "dataset").n_images() == 800
+    assert _manifest(job / "artifacts" / "dataset").n_images() == 600
 
 
 def _read(path: Path) -> bytes:
@@ -325,3 +328,13 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError:
         return b""
+
+
+@pytest.mark.parametrize(("free_bytes", "is_full"), [(1_000_000, True), (10**12, False)])
+def test_an_image_file_that_a_full_disk_cut_short_is_told_from_a_failing_disk(
+    tmp_path, monkeypatch, free_bytes, is_full
+):
+    """LMDB calls a write of which the disk took a part an I/O error."""
+    monkeypatch.setattr("engine.store.disk.shutil.disk_usage", lambda _: SimpleNamespace(free=free_bytes))
+    with pytest.raises(DiskFull if is_full else lmdb.Error), disk_full_named(tmp_path):
+        raise lmdb.Error("mdb_txn_commit: Input/output error")

@@ -42,7 +42,7 @@ def opened(path, **options):
 
 
 def noise(session):
-    shape = (session.image_px, session.image_px, session.n_channels)
+    shape = (session.image_px, session.image_px, 1 if session.colour == "grey" else 3)
     return np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
 
 

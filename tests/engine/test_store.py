@@ -252,6 +252,35 @@ def test_damaged_parts_are_damage(dataset):
             reader.image_bytes(1)
 
 
+def test_a_new_dataset_is_of_the_second_version(dataset):
+    with sqlite3.connect(dataset / "samples.sqlite") as rows:
+        assert rows.execute("PRAGMA user_version").fetchone() == (2,)
+        indexes = {name for (name,) in rows.execute("SELECT name FROM sqlite_master WHERE name LIKE 'samples_by%'")}
+    rows.close()
+    assert indexes == {"samples_by_split", "samples_by_split_id", "samples_by_label"}
+
+
+def test_samples_that_leave_are_gone_and_their_ids_with_them(tmp_path):
+    with DatasetWriter(tmp_path / "dataset") as writer:
+        for index in range(6):
+            writer.add(NewSample(f"{index}.png", "train", index % 2, 1, 1, bytes([index // 4])))
+        writer.begin_choosing()
+        writer.mark_duplicates()
+        assert [(one.id, one.same_as, one.same_as_name) for one in writer.marked()] == [
+            (3, 1, "0.png"), (4, 2, "1.png"),
+        ]  # fmt: skip
+        writer.drop_marked()
+        assert list(writer.marked()) == []
+        assert (writer.n_samples, writer.image_bytes) == (4, 4)
+        assert list(writer.conflicts()) == [("0.png", "1.png"), ("4.png", "5.png")]
+        writer.finish(_manifest(writer))
+    with DatasetReader(tmp_path / "dataset") as reader:
+        assert [sample.id for sample in reader.samples()] == [1, 2, 5, 6]
+        assert [reader.image_bytes(sample.id) for sample in reader.samples()] == [b"\0", b"\0", b"\1", b"\1"]
+        with pytest.raises(NotFound):
+            reader.image_bytes(3)
+
+
 def test_others_can_read_the_files(dataset):
     """The formats are public ones: any SQLite, any LMDB."""
     with sqlite3.connect(dataset / "samples.sqlite") as rows:
@@ -267,6 +296,8 @@ def test_others_can_read_the_files(dataset):
     [
         ("engine.store.reader", ["torch", "numpy", "PIL", "lmdb"]),
         ("engine.store.writer", ["torch", "numpy", "PIL"]),
+        ("engine.store.report", ["torch", "numpy", "PIL", "lmdb"]),
+        ("engine.importing.worker", ["torch", "lmdb", "sqlite3"]),
         ("engine.importing.pipeline", ["torch", "sklearn"]),
         ("engine.formats.folder.reader", ["torch", "numpy", "PIL"]),
         ("engine.formats.samples.digits", ["torch", "sklearn"]),

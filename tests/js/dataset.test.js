@@ -4,7 +4,7 @@ import { apiQuery, pageQuery, withImage } from "../../static/js/dataset/address.
 import { countsFigure, heightOf, ordered, shortName } from "../../static/js/dataset/counts.js";
 import { sizesFigure } from "../../static/js/dataset/sizes.js";
 
-const SIZE = { width: 600, height: 300 };
+const SIZE = { width: 600, height: 300, scrolls: false };
 const PALETTE = {
   text: "#000",
   muted: "#555",
@@ -90,6 +90,11 @@ test("on a logarithmic axis bars are not piled up, and every row has room", () =
   assert.ok(layout.xaxis.range[1] > Math.log10(2000));
   assert.ok(heightOf(100, 3, true) > heightOf(100, 3, false));
   assert.ok(heightOf(100, 3, false) >= 2000);
+});
+
+test("a list that scrolls has its axis above, where it is in sight", () => {
+  assert.equal(countsFigure(CLASSES, false, PALETTE, SIZE).layout.xaxis.side, "bottom");
+  assert.equal(countsFigure(CLASSES, false, PALETTE, { ...SIZE, scrolls: true }).layout.xaxis.side, "top");
 });
 
 test("sizes are circles whose areas count images", () => {

@@ -167,7 +167,6 @@ test("while another tab sends it, it says so and waits its turn", async () => {
 
 for (const [status, code] of /** @type {[number, string][]} */ ([
   [400, "upload.refused"],
-  [401, "auth.required"],
   [413, "upload.refused"],
   [507, "disk.full"],
   [500, "disk.full"],
@@ -188,6 +187,15 @@ for (const [status, code] of /** @type {[number, string][]} */ ([
     assert.equal(server.count("POST"), 1);
   });
 }
+
+test("who is signed out is told so in words for a person, not for a program", async () => {
+  const { upload } = await begun(MIB, {
+    trouble: [() => null, () => refusal(401, "auth.required", "This needs somebody.", "Send a token.")],
+  });
+  assert.equal(upload.state, "failed");
+  assert.equal(upload.error?.status, 401);
+  assert.equal(upload.error?.message, "You are no longer signed in.");
+});
 
 test("an upload that the server has forgotten can begin anew", async () => {
   const server = new FakeServer();

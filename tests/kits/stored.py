@@ -45,8 +45,8 @@ def store(path: Path, classes: Sequence[str], rows: Sequence[Row], report: Seque
         for row in rows:
             writer.add(NewSample(row.name, row.split, row.label, row.width, row.height, row.data))
         for entry in report:
-            name, kind, reason, *more = entry
-            reported.add(name, kind, reason, **dict(zip(("label", "same_as", "kept"), more, strict=True)))
+            also: Any = {"label": entry.label, "same_as": entry.same_as, "kept": entry.kept}
+            reported.add(entry.name, entry.kind, entry.reason, **also)
         counts = {split: [0] * len(classes) for split, _, _ in writer.tally()}
         for split, label, n_images in writer.tally():
             counts[split][label] = n_images

@@ -5,7 +5,8 @@ import { escapeText } from "../charts/plotly.js";
 import { formatCount } from "../format.js";
 
 /** @typedef {import("../charts/figure.js").Palette} Palette */
-/** @typedef {import("../charts/figure.js").Size} Size */
+/** `scrolls`: only the upper part is in sight at first, so the axis stands there. */
+/** @typedef {import("../charts/figure.js").Size & {scrolls: boolean}} Size */
 /** @typedef {"train" | "val" | "test"} Split */
 /** @typedef {"label" | "largest" | "smallest"} Order */
 /** @typedef {{label: number, name: string, counts: Partial<Record<Split, number>>, n_images: number}} ClassCount */
@@ -22,6 +23,7 @@ const NAME_LENGTH = 24;
 const ROW_PX = 22;
 const THIN_ROW_PX = 11;
 const MARGIN = { l: 12, r: 18, t: 8, b: 40 };
+const MARGIN_AXIS_ABOVE = { ...MARGIN, t: MARGIN.b, b: MARGIN.t };
 
 /**
  * The classes in the order that is asked for, and no more than `limit` of them.
@@ -103,8 +105,9 @@ function layoutOf(rows, log, palette, size) {
   const range = log ? [Math.log10(0.7), Math.log10(largest * 1.15)] : [0, largest * 1.04];
   const axis = { color: palette.muted, gridcolor: palette.line, zeroline: false, fixedrange: true };
   return {
-    ...size,
-    margin: MARGIN,
+    width: size.width,
+    height: size.height,
+    margin: size.scrolls ? MARGIN_AXIS_ABOVE : MARGIN,
     autosize: false,
     showlegend: false,
     hovermode: "closest",
@@ -119,6 +122,7 @@ function layoutOf(rows, log, palette, size) {
     xaxis: {
       ...axis,
       type: log ? "log" : "linear",
+      side: size.scrolls ? "top" : "bottom",
       range,
       title: { text: "images", standoff: 6 },
       separatethousands: true,

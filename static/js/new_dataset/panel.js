@@ -11,7 +11,10 @@ import { Transfer } from "./transfer.js";
 
 /** @typedef {import("../upload/drop.js").Choice} Choice */
 /** @typedef {import("./server.js").KnownUpload} KnownUpload */
-/** `onname` hears what the dataset may be called. @typedef {{onchange: () => void, onname: (name: string) => void}} Hooks */
+/**
+ * `onname` hears what the dataset may be called, `onremoved` that the server no longer has an upload.
+ * @typedef {{onchange: () => void, onname: (name: string) => void, onremoved: () => void}} Hooks
+ */
 
 const TITLE = "Drop an archive, a folder or many images here";
 
@@ -195,13 +198,15 @@ export class UploadPanel {
     if (wish === "cancel" && transfer) {
       this.transfer = null;
       this.showError("");
+      this.hooks.onname("");
       this.render();
       await transfer.cancel();
-      this.hooks.onchange();
+      this.hooks.onremoved();
     }
     if (wish === "other") {
       this.transfer = null;
       this.#clearReady();
+      this.hooks.onname("");
       this.render();
     }
   }

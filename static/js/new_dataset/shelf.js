@@ -63,8 +63,10 @@ export class Shelf {
   /** @param {KnownUpload} known */
   #buttons(known) {
     const buttons = [];
-    if (!known.complete) buttons.push(button("Continue", known, () => this.wishes.askFor(known)));
-    else if (ARCHIVE.test(known.name)) buttons.push(button("Use", known, () => this.wishes.use(known)));
+    // A text list is none of this tab's: it can only be taken away here.
+    const fits = ARCHIVE.test(known.name);
+    if (fits && known.complete) buttons.push(button("Use", known, () => this.wishes.use(known)));
+    if (fits && !known.complete) buttons.push(button("Continue", known, () => this.wishes.askFor(known)));
     const remove = button("Delete", known, () => this.#delete(known));
     remove.classList.add("btn-danger");
     return [...buttons, remove];

@@ -72,20 +72,22 @@ export function bytesOf(answer, header) {
  * @returns {Promise<UploadError>}
  */
 export async function uploadErrorOf(answer) {
+  const known = WORDS[answer.status];
+  // The API's own words are for programs: they speak of tokens.
+  if (answer.status === 401 && known) return new UploadError(401, known.code, known.message, known.hint);
   try {
     const { error } = await answer.json();
     if (error?.message) return new UploadError(answer.status, error.code ?? "", error.message, error.hint ?? "");
   } catch {
     // The answer to HEAD has no body; that of a proxy is not ours.
   }
-  const known = WORDS[answer.status];
   const message = known?.message ?? `The server answered ${answer.status} to this upload.`;
   return new UploadError(answer.status, known?.code ?? "", message, known?.hint ?? "Try again.");
 }
 
 /** @type {Record<number, {code: string, message: string, hint: string}>} */
 const WORDS = {
-  401: { code: "auth.required", message: "You are no longer signed in.", hint: "Sign in, then go on." },
+  401: { code: "auth.required", message: "You are no longer signed in.", hint: "What has arrived is kept." },
   404: {
     code: "upload.missing",
     message: "The server no longer has this upload: it expired or was deleted.",
