@@ -165,6 +165,14 @@ class AnsweredImages:
         return ANSWERS[self.shown.wrong]
 
     @property
+    def answer_choices(self) -> list[tuple[Wrong, str]]:
+        return list(ANSWERS.items())
+
+    @property
+    def order_choices(self) -> list[tuple[Sort, str]]:
+        return list(ORDERS.items())
+
+    @property
     def order(self) -> str:
         return ORDERS[self.shown.sort].lower()
 

@@ -56,6 +56,17 @@ class EvaluationRow:
         )
 
     @property
+    def val(self) -> SplitScore | None:
+        return self._split("val")
+
+    @property
+    def test(self) -> SplitScore | None:
+        return self._split("test")
+
+    def _split(self, name: SplitName) -> SplitScore | None:
+        return next((split for split in self.splits if split.split == name), None)
+
+    @property
     def has_top5(self) -> bool:
         return any(split.top5 is not None for split in self.splits)
 

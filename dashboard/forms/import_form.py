@@ -176,7 +176,14 @@ class ImportForm:
 
     def _request(self, name: str, source: SourceRequest) -> ImportRequest:
         options = ImportOptions.model_validate(self.options_form.options, from_attributes=True)
-        return ImportRequest(name=name, source=source, options=options, format=self.format, private=self.private)
+        return ImportRequest(
+            name=name,
+            source=source,
+            options=options,
+            format=self.format,
+            private=self.private,
+            retry_of=self.earlier.job.pk if self.earlier else None,
+        )
 
     def _checked_name(self) -> str:
         name = self.name.strip()

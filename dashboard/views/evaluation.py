@@ -97,7 +97,9 @@ def evaluation(request: SignedIn, job_id: int) -> HttpResponse:
         evaluations=[EvaluationRow.of_summary(row) for row in evaluations_of(request.user, job_id)[:MOST_EARLIER]],
         why_not="" if job else why_not_evaluated(run),
     )
-    if piece and not (page.waits and (job is None) == ("job" not in request.GET)):
+    # The piece is asked for while there is no evaluation yet, or while the one that the address names is under way.
+    goes_on = page.waits and (job is None) == ("job" not in request.GET)
+    if piece and not goes_on:
         return HttpResponse(headers={"HX-Refresh": "true"})
     return render(request, "evaluation/state.html" if piece else "evaluation/evaluation.html", _context(page))
 
@@ -173,9 +175,7 @@ def _findings(request: SignedIn, job: Job) -> Findings:
         report = report_of(job)
         images = _images(request, job, report.splits[0].split)
     except FoveaError as problem:
-        if isinstance(problem, NotFound):
-            return Findings(problem=problem)
-        raise
+        return Findings(problem=problem)
     found = next((each for each in report.splits if each.split == images.shown.split), None)
     if found is None:
         raise NotFound(
@@ -238,4 +238,3 @@ def _datasets(request: SignedIn, checkpoints: Sequence[ArtifactInfo], own: int |
     rows = [row for row in datasets_of(request.user, status=Status.SUCCEEDED) if row.dataset_meta]
     fitting = [row for row in rows if row.id == own or known & set((row.dataset_meta or {}).get("classes", ()))]
     return sorted(fitting, key=lambda row: row.id != own)
-

@@ -7,6 +7,7 @@ regions again when one of them says something that they show.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +17,12 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from dashboard.scores import EvaluationRow, told_first
 from dashboard.views.actions import job_address
 from dashboard.visitor import SignedIn
 from engine.catalog import model_cards
 from jobs.access import job_for
+from jobs.evaluations import evaluations_of
 from jobs.models import Artifact, Attempt, Job
 from jobs.planning import Start, plan_with_reasons
 from jobs.selectors import (
@@ -64,6 +67,8 @@ class CheckpointRow:
     metrics: list[tuple[str, float]]
     bytes: int
     best: bool
+    evaluation: int | None
+    """Id of the newest evaluation of it that succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,7 @@ class RunPage:
     timeline: list[TimelineEntry]
     notices: list[NoticeInfo]
     checkpoints: list[CheckpointRow]
+    evaluation: EvaluationRow | None
     attempts: list[int]
     last_lines: str
     """The end of the log of a run that went wrong."""
@@ -140,13 +146,16 @@ def _page(request: SignedIn, job: Job) -> RunPage:
     attempts = list(job.attempts.order_by("n"))
     broken = summary.status in {Status.FAILED, Status.ERRORED}
     checkpoints = [artifact for artifact in artifacts_of(job) if artifact.kind == "checkpoint"]
+    evaluations = evaluations_of(request.user, job.pk)
+    evaluated = {EvaluationRow.of_summary(row).checkpoint: row.id for row in reversed(evaluations)}
     return RunPage(
         run=summary,
         facts=_facts(summary, spec, attempts),
         options=_options(job, spec),
         timeline=timeline_of(job),
         notices=[notice for notice in notices_of(job) if notice.level != "info"],
-        checkpoints=[_checkpoint_row(artifact, summary) for artifact in checkpoints],
+        checkpoints=[_checkpoint_row(artifact, summary, evaluated) for artifact in checkpoints],
+        evaluation=told_first(evaluations),
         attempts=[attempt.n for attempt in attempts],
         last_lines=_last_lines(job) if broken else "",
         command=f"python -m engine train --dir {storage().job(job.pk).path}",
@@ -159,7 +168,7 @@ def _last_lines(job: Job) -> str:
     return "\n".join(text.rstrip().splitlines()[-N_LAST_LINES:])
 
 
-def _checkpoint_row(artifact: ArtifactInfo, run: JobSummary) -> CheckpointRow:
+def _checkpoint_row(artifact: ArtifactInfo, run: JobSummary, evaluated: Mapping[str, int]) -> CheckpointRow:
     meta = artifact.meta
     metrics = [(name, value) for name, value in meta.get("metrics", {}).items() if isinstance(value, int | float)]
     step = meta.get("step")
@@ -171,6 +180,7 @@ def _checkpoint_row(artifact: ArtifactInfo, run: JobSummary) -> CheckpointRow:
         metrics=metrics,
         bytes=artifact.bytes,
         best=run.best is not None and run.best.step == step,
+        evaluation=evaluated.get(artifact.name),
     )
 
 

@@ -135,9 +135,7 @@ def _checkpoints(run: Job) -> Checkpoints:
     chosen = checkpoint_chosen(run)
     best = chosen.artifact.pk if chosen and chosen.why.startswith("Best") else None
     choices = [
-        CheckpointChoice(
-            each.pk, each.name, each.meta.get("epoch") or 0.0, _facts(newest=n == 0, best=each.pk == best)
-        )
+        CheckpointChoice(each.pk, each.name, each.meta.get("epoch") or 0.0, _facts(newest=n == 0, best=each.pk == best))
         for n, each in enumerate(newest_first)
     ]
     classes = chosen.artifact.meta.get("classes", ()) if chosen else ()

@@ -119,7 +119,7 @@ def test_an_ended_run_cannot_be_cancelled(get, run):
 
 def test_the_regions_are_those_of_the_page(get, run):
     names = [set(re.findall(r'data-region="(\w+)"', text_of(get(name, run.pk)))) for name in ("run", "run_regions")]
-    assert names[0] == names[1] == {"actions", "banner", "timeline", "facts", "checkpoints", "attempts"}
+    assert names[0] == names[1] == {"actions", "banner", "evaluation", "timeline", "facts", "checkpoints", "attempts"}
 
 
 def test_a_failed_run_says_why_and_what_to_do(get, run):

@@ -11,7 +11,7 @@ from jobs.requests import ImportRequest
 from jobs.server_folders import server_folders
 from jobs.storage import storage
 from jobs.upload_files import UploadFile
-from wire.errors import ActionRefused, SpecInvalid, UploadMissing
+from wire.errors import ActionRefused, NotFound, SpecInvalid, UploadMissing
 from wire.specs import ImportOptions, ImportSpec
 
 pytestmark = pytest.mark.django_db
@@ -103,7 +103,7 @@ def test_lists_lie_on_the_server_or_were_uploaded(user, offered, uploaded):
     }
     with pytest.raises(ActionRefused, match=r"val.txt is still read by pets"):
         services.upload_delete(user, val.pk)
-    assert services.import_request_of(job) == wish(source | {"folder": f"{offered}/set"})
+    assert services.import_request_of(job).source == wish(source | {"folder": f"{offered}/set"}).source
 
 
 @pytest.mark.parametrize("field", ["train", "val", "test", "labels", "folder"])
@@ -133,7 +133,9 @@ def test_an_import_can_be_asked_for_again(user, offered, uploaded):
     ):
         asked = wish(source, options={"val_pct": 30}, private=True)
         job = services.import_submit(user, asked)
-        assert services.import_request_of(job) == asked
+        again = services.import_request_of(job)
+        assert again == asked.model_copy(update={"retry_of": job.pk})
+        assert services.import_submit(user, again).retry_of == job
         assert services.import_differences(job, asked) == []
 
 
@@ -240,3 +242,9 @@ def test_no_more_entries_than_a_list_shows(offered):
 def test_a_server_that_offers_nothing(settings):
     settings.IMPORT_ROOTS = []
     assert server_folders("/").entries == server_folders("").entries == []
+
+
+def test_a_dataset_is_made_again_only_from_one_that_can_be_seen(user, other_user):
+    hidden = services.import_submit(other_user, wish({"kind": "sample", "name": "digits"}, private=True))
+    with pytest.raises(NotFound):
+        services.import_submit(user, wish({"kind": "sample", "name": "digits"}, retry_of=hidden.pk))
