@@ -10,7 +10,8 @@ http = get_asgi_application()
 
 from channels.routing import ProtocolTypeRouter
 
+from dashboard.body_limit import BodyLimit
 from dashboard.routing import websocket_application
 from dashboard.uploads import UploadPieces
 
-application = ProtocolTypeRouter({"http": UploadPieces(http), "websocket": websocket_application()})
+application = ProtocolTypeRouter({"http": UploadPieces(BodyLimit(http)), "websocket": websocket_application()})

@@ -6,6 +6,7 @@ Refusal                         a request that may not be done; the errors of jo
 ├── CsrfFailed         403      auth.csrf
 ├── LinkSpent          410      link.spent
 ├── RequestInvalid     422      request.invalid       with ``fields``: what is wrong where
+├── RequestTooLarge    413      request.too_large
 ├── TooManyAttempts    429      auth.too_many_attempts
 ├── HeaderInvalid      400      upload.header
 ├── VersionUnsupported 412      upload.version
@@ -85,6 +86,11 @@ class RequestInvalid(Refusal):
     def __init__(self, message: str, *, hint: str = "", fields: Mapping[str, str] | None = None) -> None:
         super().__init__(message, hint=hint)
         self.fields = dict(fields or {})
+
+
+class RequestTooLarge(Refusal):
+    code = "request.too_large"
+    status = 413
 
 
 class TooManyAttempts(Refusal):

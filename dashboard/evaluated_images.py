@@ -143,6 +143,11 @@ class AnsweredImages:
         return urlencode(self.hidden)
 
     @property
+    def of_split(self) -> str:
+        """What addresses of this split's pictures begin with."""
+        return f"?job={self.evaluation_id}&split={self.shown.split}"
+
+    @property
     def page_query(self) -> str:
         """With the page, as an address that a person keeps."""
         page = [("page", str(self.page.number))] if self.page.number > 1 else []

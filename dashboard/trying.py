@@ -9,7 +9,7 @@ from django.http import HttpRequest
 from django.http.multipartparser import MultiPartParserError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from dashboard.errors import RequestInvalid, TooManyBytes
+from dashboard.errors import RequestInvalid, RequestTooLarge
 from dashboard.gallery import stored_dataset
 from dashboard.serving import Bytes, ImageRef, SampleRef
 from dashboard.visitor import SignedIn
@@ -41,7 +41,7 @@ def images_of(request: SignedIn, *, at_most: int = MAX_IMAGES) -> list[ImageRef]
 
     Raises:
         RequestInvalid: none, too many, or no such form.
-        TooManyBytes: more than one request may bring.
+        RequestTooLarge: more than one request may bring.
         NotFound: the sample's dataset is not there for this user.
     """
     _check_size(request)
@@ -61,7 +61,7 @@ def _check_size(request: HttpRequest) -> None:
     """Before a byte is parsed."""
     n_bytes = int(request.META.get("CONTENT_LENGTH") or 0)
     if n_bytes > MAX_REQUEST_BYTES + _FRAMES_BYTES:
-        raise TooManyBytes(
+        raise RequestTooLarge(
             f"The request holds {n_bytes / 2**20:.0f} MiB; at most {MAX_REQUEST_BYTES / 2**20:.0f} MiB are taken.",
             hint="Send fewer images at once, or classify them as a job.",
         )
@@ -85,7 +85,7 @@ def _try_request(request: HttpRequest) -> TryRequest:
     try:
         return TryRequest.model_validate_json(request.body)
     except RequestDataTooBig:
-        raise TooManyBytes("The JSON object is too large.", hint="Send images as the files of a form.") from None
+        raise RequestTooLarge("The JSON object is too large.", hint="Send images as the files of a form.") from None
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"])) or "body"

@@ -20,6 +20,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 from django.db import close_old_connections
 from django.utils.http import http_date
 
+from dashboard.body_limit import content_length, no_body
 from dashboard.errors import OffsetWrong, Refusal, TooManyBytes, UploadStalled, problem_of
 from dashboard.upload_claims import Claim, Claims, locked
 from jobs.models import Upload
@@ -65,6 +66,11 @@ class _Answer:
         self.messages.append(message)
 
     @property
+    def status(self) -> int:
+        """Not the view's alone: a session may have ended meanwhile."""
+        return int(self.messages[0]["status"]) if self.messages else 500
+
+    @property
     def headers(self) -> list[tuple[bytes, bytes]]:
         """Those that are about the visit and not about the body."""
         return [each for each in self.messages[0]["headers"] if not each[0].lower().startswith(b"content-")] + [
@@ -83,13 +89,13 @@ class UploadPieces:
             await self._application(scope, receive, send)
             return
         admission, answer = Admission(), _Answer()
-        await self._application(_without_body(scope, admission), _no_body(), answer.take)
-        if admission.upload is None:
+        await self._application(_without_body(scope, admission), no_body(), answer.take)
+        if admission.upload is None or answer.status != 204:
             for message in answer.messages:
                 await send(message)
             return
         try:
-            offset = await _Piece(admission.upload, admission.offset, receive).take(_content_length(scope))
+            offset = await _Piece(admission.upload, admission.offset, receive).take(content_length(scope))
         except (FoveaError, Refusal) as error:
             await _refuse(send, answer.headers, error)
         except _Cut:
@@ -226,26 +232,6 @@ async def _in_database(function: Callable[P, T], *args: P.args, **kwargs: P.kwar
 def _without_body(scope: dict[str, Any], admission: Admission) -> dict[str, Any]:
     headers = [each for each in scope["headers"] if each[0].lower() not in _OF_THE_BODY]
     return {**scope, "headers": [*headers, (b"content-length", b"0")], ADMISSION: admission}
-
-
-def _no_body() -> Receive:
-    """An empty body, then silence: to Django nobody hangs up."""
-    messages = [{"type": "http.request", "body": b"", "more_body": False}]
-
-    async def receive() -> dict[str, Any]:
-        if messages:
-            return messages.pop()
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    return receive
-
-
-def _content_length(scope: dict[str, Any]) -> int | None:
-    for name, value in scope["headers"]:
-        if name.lower() == b"content-length" and value.isdigit():
-            return int(value)
-    return None
 
 
 def _expires(upload: Upload) -> bytes:

@@ -8,6 +8,7 @@ from ninja import Schema
 from pydantic import Field
 
 Count: TypeAlias = Annotated[int, Field(ge=0)]
+JobId: TypeAlias = Annotated[int, Field(ge=1, lt=2**63)]
 Page: TypeAlias = Annotated[int, Field(ge=1, le=10_000)]
 
 

@@ -47,10 +47,13 @@ class ClassificationFilters(Schema):
     label: Label | None = None
     predicted: Label | None = None
     wrong: bool | None = None
+    unreadable: bool | None = None
     q: str = Field("", max_length=200)
 
     def chosen(self) -> Filters:
-        return Filters(label=self.label, predicted=self.predicted, wrong=self.wrong, q=self.q)
+        return Filters(
+            label=self.label, predicted=self.predicted, wrong=self.wrong, unreadable=self.unreadable, q=self.q
+        )
 
 
 @of_run.get("/{int:job_id}/classifications", response=answers(list[JobSummary]), summary="Classifications by a run")

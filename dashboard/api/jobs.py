@@ -8,7 +8,7 @@ from django.db import transaction
 from ninja import Router, Schema, Status
 from pydantic import ConfigDict, Field
 
-from dashboard.api.bodies import Page, answers
+from dashboard.api.bodies import JobId, Page, answers
 from dashboard.visitor import SignedIn
 from jobs.access import job_for
 from jobs.requests import TrainingRequest
@@ -49,7 +49,7 @@ class Deleted(Schema):
 def jobs_list(
     request: SignedIn,
     verb: Literal["", "train", "import", "evaluate", "classify"] = "",
-    part_of: int | None = None,
+    part_of: JobId | None = None,
     status: str = "",
     q: str = "",
     sort: str = "-created",

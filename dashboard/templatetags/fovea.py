@@ -127,9 +127,9 @@ def percent(share: float | None) -> str:
 
 
 @register.filter
-def exact_percent(share: float | None) -> str:
+def exact_percent(share: float | str | None) -> str:
     """``0.9123`` -> ``91.23 %``."""
-    return NOTHING if share is None else f"{share * 100:.2f} %"
+    return NOTHING if share in (None, "") else f"{float(share) * 100:.2f} %"
 
 
 @register.filter

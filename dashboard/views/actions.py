@@ -9,6 +9,7 @@ from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
+from dashboard.addresses import id_of
 from django.views.decorators.http import require_http_methods, require_POST
 
 from dashboard.visitor import SignedIn
@@ -99,7 +100,8 @@ def job_end(request: SignedIn, job_id: int) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def job_delete(request: SignedIn) -> HttpResponse:
     """Asks first, with names and sizes; what stands in the way is said in the same place."""
-    ids = [int(part) for part in request.POST.getlist("ids") or request.GET.getlist("ids") if part.isdecimal()]
+    asked = map(id_of, request.POST.getlist("ids") or request.GET.getlist("ids"))
+    ids = [job_id for job_id in asked if job_id is not None]
     refusal: ActionRefused | None = None
     if request.method == "POST":
         try:

@@ -9,6 +9,7 @@ from django.http import HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
+from dashboard.addresses import id_of
 from dashboard.visitor import SignedIn
 from engine.catalog import sample_cards
 from jobs.access import visible_jobs
@@ -137,7 +138,8 @@ def _samples_to_import(user: User) -> list[SampleCard]:
 @require_GET
 def rows(request: SignedIn) -> HttpResponse:
     """Table rows of some jobs, to be put in place of those that the page shows; a job that is gone has none."""
-    ids = [int(part) for part in request.GET.get("ids", "").split(",") if part.isdecimal()][:MAX_ROWS_A_REFRESH]
+    asked = map(id_of, request.GET.get("ids", "").split(","))
+    ids = [job_id for job_id in asked if job_id is not None][:MAX_ROWS_A_REFRESH]
     summaries = summaries_of(visible_jobs(request.user).filter(pk__in=ids), request.user)
     return render(request, "home/rows.html", {"summaries": summaries})
 

@@ -6,6 +6,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
+from dashboard.addresses import id_of
 from dashboard.forms.import_form import Earlier, ImportForm, earlier_import
 from dashboard.visitor import SignedIn
 from jobs.services import import_submit
@@ -44,4 +45,5 @@ def _form(request: SignedIn) -> ImportForm:
 
 
 def _earlier(request: SignedIn, job_id: str) -> Earlier | None:
-    return earlier_import(request.user, int(job_id)) if job_id.isdecimal() else None
+    again = id_of(job_id)
+    return None if again is None else earlier_import(request.user, again)

@@ -9,6 +9,7 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from dashboard.addresses import id_of
 from dashboard.forms.train_form import TrainForm
 from dashboard.previews import N_EXAMPLES, Look, PreviewError, pictures_of
 from dashboard.visitor import SignedIn
@@ -125,12 +126,12 @@ def _named(ready: list[JobSummary], wanted: str) -> JobSummary:
 
 def _start_from(request: SignedIn) -> TrainingRequest | None:
     """The run to repeat (``again``), or the run whose checkpoint to go on from (``from``)."""
-    again, checkpoint = request.GET.get("again", ""), request.GET.get("from", "")
-    if again.isdecimal():
-        return training_request_of(job_for(request.user, int(again)))
-    if not checkpoint.isdecimal():
+    again, checkpoint = id_of(request.GET.get("again", "")), id_of(request.GET.get("from", ""))
+    if again is not None:
+        return training_request_of(job_for(request.user, again))
+    if checkpoint is None:
         return None
-    made = next((each for each in checkpoints_of(request.user) if each.id == int(checkpoint)), None)
+    made = next((each for each in checkpoints_of(request.user) if each.id == checkpoint), None)
     if made is None:
         raise NotFound(f"There is no checkpoint #{checkpoint}.", hint="Choose one on the page of a run.")
     earlier = training_request_of(job_for(request.user, made.job.id))

@@ -29,6 +29,8 @@ MAX_PIXELS: Final = 80_000_000
 _GREY_MODES: Final = ("1", "L", "LA", "La")
 _TRANSPARENT_MODES: Final = ("RGBA", "RGBa", "LA", "La", "PA")
 
+_FLATTENED_AT_ONCE: Final = 2**20
+
 
 class ImageUnreadable(ValueError):
     """Says why, as the end of a sentence about the image."""
@@ -93,7 +95,11 @@ def _eight_bits(image: Image.Image) -> Image.Image:
 
 
 def _over_white(image: Image.Image) -> Image.Image:
-    rgba = image.convert("RGBA")
-    paper = Image.new("RGBA", rgba.size, "white")
-    flat = Image.alpha_composite(paper, rgba)
-    return flat.convert("L" if image.mode in _GREY_MODES else "RGB")
+    """Strip by strip: whole copies with four channels would take four times the memory of the result."""
+    flat = Image.new("L" if image.mode in _GREY_MODES else "RGB", image.size)
+    rows = max(1, _FLATTENED_AT_ONCE // image.width)
+    for top in range(0, image.height, rows):
+        strip = image.crop((0, top, image.width, min(image.height, top + rows))).convert("RGBA")
+        paper = Image.new("RGBA", strip.size, "white")
+        flat.paste(Image.alpha_composite(paper, strip).convert(flat.mode), (0, top))
+    return flat

@@ -11,7 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,20 +21,17 @@ from engine.data.decode import ImageUnreadable, decode
 
 Moments: TypeAlias = tuple[float, float, float, float, float, float]
 
-SMALL_PX: Final = 64 * 64
-"""Up to here pixels are summed up by NumPy, many images at once; above, Pillow's histogram is faster."""
-ENOUGH_PX: Final = 256 * 256
+ENOUGH_PX: Final = 64 * 64
 """So many pixels give a mean that is exact enough; of larger images about as many are taken, evenly."""
 LARGE_PX: Final = 16_000_000
 """Above, an image takes so much memory that one at a time is enough."""
 
 _SUMMED_AT_ONCE: Final = 32
 """Their pixels as floats stay in the processor's cache."""
-_LEVELS: Final = np.arange(256) / 255
+_COMPARED_AT_ONCE: Final = 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Looks:
+class Looks(NamedTuple):
     """Of an image that was decoded in full."""
 
     width: int
@@ -46,11 +43,11 @@ class Looks:
     """Mean and mean square of the pixels, each for red, green, blue, 0 to 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Raw:
+class _Seen(NamedTuple):
     index: int
+    about: tuple[int, int, bool, str]
+    """As ``Looks`` begins: width, height, whether it is grey, hash."""
     pixels: bytes
-    sha256: str
 
 
 Answer: TypeAlias = Looks | str
@@ -60,7 +57,7 @@ Answer: TypeAlias = Looks | str
 def look_at(files: Sequence[bytes], *, on_large: Callable[[int], object] = lambda _: None) -> list[Answer]:
     """An answer for each file, in order; ``on_large`` hears of a file that takes much memory before it is decoded."""
     answers: list[Answer] = [""] * len(files)
-    small: defaultdict[tuple[int, int, str], list[_Raw]] = defaultdict(list)
+    alike: defaultdict[tuple[int, int], list[_Seen]] = defaultdict(list)
     for index, data in enumerate(files):
         try:
             image = decode(data, on_open=_Minding(index, on_large))
@@ -70,16 +67,14 @@ def look_at(files: Sequence[bytes], *, on_large: Callable[[int], object] = lambd
         except MemoryError:
             answers[index] = "there is not enough memory to decode it"
             continue
-        sha256 = hashlib.sha256(data).hexdigest()
-        if image.width * image.height <= SMALL_PX:
-            small[image.width, image.height, image.mode].append(_Raw(index, image.tobytes(), sha256))
-        else:
-            answers[index] = _looks_of_one(image, sha256)
-    for (width, height, mode), raws in small.items():
-        for start in range(0, len(raws), _SUMMED_AT_ONCE):
-            some = raws[start : start + _SUMMED_AT_ONCE]
-            for raw, looks in zip(some, _looks_of_many(some, width, height, mode), strict=True):
-                answers[raw.index] = looks
+        pixels = _thinned(image).tobytes()
+        about = image.width, image.height, _is_grey(image, pixels), hashlib.sha256(data).hexdigest()
+        alike[len(pixels), len(image.mode)].append(_Seen(index, about, pixels))
+    for (_, n_channels), all_seen in alike.items():
+        for start in range(0, len(all_seen), _SUMMED_AT_ONCE):
+            some = all_seen[start : start + _SUMMED_AT_ONCE]
+            for seen, moments in zip(some, _moments([one.pixels for one in some], n_channels), strict=True):
+                answers[seen.index] = Looks(*seen.about, moments)
     return answers
 
 
@@ -93,38 +88,18 @@ class _Minding:
             self.on_large(self.index)
 
 
-def _looks_of_many(raws: Sequence[_Raw], width: int, height: int, mode: str) -> list[Looks]:
-    """Images of one size and mode. The sums are of whole numbers, so they are exact in any order."""
-    n_pixels, n_channels = width * height, len(mode)
-    pixels_NPC = np.frombuffer(b"".join(raw.pixels for raw in raws), np.uint8).reshape(-1, n_pixels, n_channels)
-    values_NV = pixels_NPC.reshape(len(raws), -1).astype(np.float64)
+def _moments(pixels: Sequence[bytes], n_channels: int) -> list[Moments]:
+    """Of images with equally many pixels. The sums are of whole numbers, so they are exact in any order."""
+    values_NV = np.frombuffer(b"".join(pixels), np.uint8).reshape(len(pixels), -1).astype(np.float64)
+    n_pixels = values_NV.shape[1] // n_channels
     channel_of_VC = np.tile(np.eye(n_channels), (n_pixels, 1))
     sums_NC = values_NV @ channel_of_VC
     np.square(values_NV, out=values_NV)
     squares_NC = values_NV @ channel_of_VC
-    moments_N6 = np.hstack(
-        [
-            np.broadcast_to(sums_NC / (255 * n_pixels), (len(raws), 3)),
-            np.broadcast_to(squares_NC / (255**2 * n_pixels), (len(raws), 3)),
-        ]
-    )
-    alike_N = (sums_NC == sums_NC[:, :1]).all(axis=1)
-    return [
-        Looks(width, height, bool(alike) and _is_one_channel(pixels_PC), raw.sha256, _moments(moments_6))
-        for raw, pixels_PC, alike, moments_6 in zip(raws, pixels_NPC, alike_N, moments_N6, strict=True)
-    ]
-
-
-def _is_one_channel(pixels_PC: NDArray[np.uint8]) -> bool:
-    return bool((pixels_PC == pixels_PC[:, :1]).all())
-
-
-def _looks_of_one(image: Image.Image, sha256: str) -> Looks:
-    # A histogram is counted by Pillow in C and gives sums without a float copy of the pixels.
-    seen = _thinned(image)
-    share_CV = np.array(seen.histogram()).reshape(-1, 256) / (seen.width * seen.height)
-    moments_6 = np.concatenate([np.broadcast_to(share_CV @ levels, 3) for levels in (_LEVELS, _LEVELS**2)])
-    return Looks(image.width, image.height, _is_grey(image, share_CV), sha256, _moments(moments_6))
+    shape = len(pixels), 3
+    means_NC = np.broadcast_to(sums_NC / (255 * n_pixels), shape)
+    mean_squares_NC = np.broadcast_to(squares_NC / (255**2 * n_pixels), shape)
+    return list(map(tuple, np.hstack([means_NC, mean_squares_NC]).tolist()))
 
 
 def _thinned(image: Image.Image) -> Image.Image:
@@ -135,16 +110,16 @@ def _thinned(image: Image.Image) -> Image.Image:
     return image.resize((-(-image.width // step), -(-image.height // step)), Image.Resampling.NEAREST)
 
 
-def _moments(moments_6: NDArray[np.float64]) -> Moments:
-    a, b, c, d, e, f = moments_6.tolist()
-    return a, b, c, d, e, f
-
-
-def _is_grey(image: Image.Image, share_CV: NDArray[np.float64]) -> bool:
-    """Whether the three channels are one and the same; equal histograms are the cheap first question."""
+def _is_grey(image: Image.Image, thinned: bytes) -> bool:
+    """Whether the three channels are one and the same; some of the pixels are asked first, and mostly say no."""
     if image.mode == "L":
         return True
-    if not (share_CV == share_CV[0]).all():
+    if not _is_one_channel(thinned):
         return False
-    red, green, blue = (channel.tobytes() for channel in image.split())
-    return red == green == blue
+    rows = max(1, _COMPARED_AT_ONCE // image.width)
+    strips = (image.crop((0, top, image.width, min(image.height, top + rows))) for top in range(0, image.height, rows))
+    return all(_is_one_channel(strip.tobytes()) for strip in strips)
+
+
+def _is_one_channel(pixels: bytes) -> bool:
+    return pixels[::3] == pixels[1::3] == pixels[2::3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import subprocess
@@ -10,11 +11,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
-from typing import IO, Final, Protocol, TypeAlias
+from typing import IO, Final, NamedTuple, Protocol, TypeAlias
 
 import engine
 from engine.formats import FoundImage
@@ -29,7 +29,7 @@ _BATCH_FILES: Final = 128
 _BATCH_BYTES: Final = 2**20
 _AHEAD_BYTES: Final = 64 * 2**20
 _POLL_MS: Final = 200
-_BLOCK_BYTES: Final = 2**16
+_PIPE_BYTES: Final = 2**20
 _LAST_WORDS_S: Final = 2.0
 """A stop goes to the whole process group, so a worker may be gone a moment before the wish is known here."""
 
@@ -43,8 +43,7 @@ class StopWish(Protocol):
     def asked(self) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Looked:
+class Looked(NamedTuple):
     """A file that was opened. ``data`` is empty where it is no image."""
 
     found: FoundImage
@@ -159,17 +158,12 @@ class _Workers:
             process.kill()
 
     def _answers(self, worker: subprocess.Popen[bytes], names: Sequence[str], files: Sequence[bytes]) -> list[Answer]:
-        answers: list[Answer] = []
         suspect: int | None = None
         try:
             frames.write_files(_pipe(worker.stdin), files)
             incoming = frames.read_answers(_StoppablePipe(_pipe(worker.stdout).fileno(), self._stop))
-            while len(answers) < len(files):
-                answer = next(incoming)
-                if isinstance(answer, int):
-                    suspect = answer
-                else:
-                    answers.append(answer)
+            while isinstance(answers := next(incoming), int):
+                suspect = answers
         except (frames.PipeClosed, BrokenPipeError):
             raise self._gone(worker, names, suspect) from None
         return answers
@@ -207,7 +201,7 @@ class _StoppablePipe:
             while not self._poll.poll(_POLL_MS):
                 if self._stop.asked:
                     raise ImportStopped
-            if not (block := os.read(self._fd, _BLOCK_BYTES)):
+            if not (block := os.read(self._fd, _PIPE_BYTES)):
                 break
             self._held += block
         data = bytes(self._held[:n_bytes])
@@ -228,11 +222,13 @@ def _workers(n_workers: int, lock_path: Path, stop: StopWish) -> Iterator[_Worke
     processes: list[subprocess.Popen[bytes]] = []
     try:
         for _ in range(n_workers):
-            processes.append(  # noqa: PERF401 - those that did start are ended whatever becomes of the next
-                subprocess.Popen(
-                    [*WORKER_COMMAND, str(lock_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
-                )
+            process = subprocess.Popen(
+                [*WORKER_COMMAND, str(lock_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
             )
+            processes.append(process)
+            # A batch goes in at once and the next thread gets its turn; a system that allows no more is slower, no worse.
+            with suppress(OSError):
+                fcntl.fcntl(_pipe(process.stdin), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         yield _Workers(processes, stop)
     finally:
         for process in processes:

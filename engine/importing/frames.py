@@ -9,8 +9,10 @@ from typing import IO, Final, Protocol
 from engine.importing.checks import Answer, Looks
 
 _COUNT: Final = struct.Struct("<I")
+_KIND_AND_SIZE: Final = struct.Struct("<cI")
 _LOOKS: Final = struct.Struct("<II?32s6d")
-_LARGE, _IMAGE, _REASON = b"L", b"I", b"R"
+_LARGE, _ANSWERS = b"L", b"A"
+_IMAGE, _REASON = 1, 0
 
 
 class PipeClosed(EOFError):
@@ -35,33 +37,49 @@ def read_files(pipe: Readable) -> list[bytes]:
 
 def write_large(pipe: IO[bytes], index: int) -> None:
     """Say, before it is decoded, that a file takes much memory: this may be the last word."""
-    pipe.write(_LARGE + _COUNT.pack(index))
+    pipe.write(_KIND_AND_SIZE.pack(_LARGE, _COUNT.size) + _COUNT.pack(index))
     pipe.flush()
 
 
 def write_answers(pipe: IO[bytes], answers: Sequence[Answer]) -> None:
+    """All answers about one batch."""
+    records = bytearray()
     for answer in answers:
         if isinstance(answer, str):
             reason = answer.encode()
-            pipe.write(_REASON + _COUNT.pack(len(reason)) + reason)
+            records.append(_REASON)
+            records += _COUNT.pack(len(reason)) + reason
         else:
-            record = _LOOKS.pack(
+            records.append(_IMAGE)
+            records += _LOOKS.pack(
                 answer.width, answer.height, answer.is_grey, bytes.fromhex(answer.sha256), *answer.moments
             )
-            pipe.write(_IMAGE + record)
+    pipe.write(_KIND_AND_SIZE.pack(_ANSWERS, len(records)) + records)
     pipe.flush()
 
 
-def read_answers(pipe: Readable) -> Iterator[Answer | int]:
-    """Answers in order; a number is that of a file which is about to be decoded and takes much memory."""
+def read_answers(pipe: Readable) -> Iterator[list[Answer] | int]:
+    """The answers about one batch after another; a number is that of a file which is about to be decoded."""
     while True:
-        kind = read_exactly(pipe, 1)
+        kind, n_bytes = _KIND_AND_SIZE.unpack(read_exactly(pipe, _KIND_AND_SIZE.size))
+        records = read_exactly(pipe, n_bytes)
+        yield _COUNT.unpack(records)[0] if kind == _LARGE else list(_answers(records))
+
+
+def _answers(records: bytes) -> Iterator[Answer]:
+    offset = 0
+    while offset < len(records):
+        kind = records[offset]
+        offset += 1
         if kind == _IMAGE:
-            width, height, is_grey, sha256, *moments = _LOOKS.unpack(read_exactly(pipe, _LOOKS.size))
+            width, height, is_grey, sha256, *moments = _LOOKS.unpack_from(records, offset)
+            offset += _LOOKS.size
             yield Looks(width, height, is_grey, sha256.hex(), tuple(moments))
-            continue
-        number = _COUNT.unpack(read_exactly(pipe, _COUNT.size))[0]
-        yield number if kind == _LARGE else read_exactly(pipe, number).decode()
+        else:
+            (n_bytes,) = _COUNT.unpack_from(records, offset)
+            offset += _COUNT.size
+            yield records[offset : offset + n_bytes].decode()
+            offset += n_bytes
 
 
 def read_exactly(pipe: Readable, n_bytes: int) -> bytes:

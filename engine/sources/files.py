@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Sequence
@@ -13,6 +14,8 @@ from engine.sources.members import LINK, NOT_A_FILE, TOO_LARGE
 from engine.sources.tree import MAX_MEMBER_BYTES, MemberUnreadable
 
 _BLOCK_BYTES: Final = 16 * 2**20
+_ELSEWHERE: Final = "it lies outside the folders that images may be read from"
+_READ_ONLY: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 
 
 def open_below(roots: Sequence[str], path: str, *, follow_links: bool) -> int:
@@ -31,11 +34,9 @@ def open_below(roots: Sequence[str], path: str, *, follow_links: bool) -> int:
         _demand_below(path, roots)
     try:
         _demand_file(os.stat(path, follow_symlinks=False))  # noqa: PTH116 - called for each image
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
-    except (FileNotFoundError, NotADirectoryError):
-        raise MemberUnreadable("there is no such file") from None
+        fd = os.open(path, _READ_ONLY)
     except OSError as error:
-        raise MemberUnreadable(f"the file cannot be read: {error.strerror}") from None
+        raise _unreadable(error) from None
     try:
         _demand_file(os.fstat(fd))
         _demand_below(_real_path(fd, path), roots)
@@ -45,19 +46,55 @@ def open_below(roots: Sequence[str], path: str, *, follow_links: bool) -> int:
     return fd
 
 
-def read_whole(fd: int, name: str) -> bytes:
-    """All of an open file, if it is not larger than a member may be.
+class OpenFolder:
+    """A folder held open, for many files to be read from it: each then takes few calls of the operating system.
 
     Raises:
-        MemberUnreadable: it is too large, or the disk fails.
+        MemberUnreadable: it is not there, or lies elsewhere than in ``root`` (a real path) by now.
+    """
+
+    def __init__(self, root: str, name: str) -> None:
+        path = f"{root}/{name}" if name else root
+        try:
+            self._fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise _unreadable(error) from None
+        if (real := _real_path(self._fd, path)) != root and not is_below(real, (root,)):
+            self.close()
+            raise MemberUnreadable(_ELSEWHERE)
+
+    def open(self, name: str) -> int:
+        """A file descriptor of what lies in the folder under ``name``, which has no ``/``; ``read_whole`` looks at it.
+
+        Wherever the folder was moved since, it is the one that was checked.
+
+        Raises:
+            MemberUnreadable: it is not there, or a link.
+        """
+        try:
+            return os.open(name, _READ_ONLY, dir_fd=self._fd)
+        except OSError as error:
+            raise _unreadable(error) from None
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def read_whole(fd: int, name: str) -> bytes:
+    """All of an open file, if it is one and not larger than a member may be.
+
+    Raises:
+        MemberUnreadable: it is no regular file, too large, or the disk fails.
     """
     try:
-        size_bytes = os.fstat(fd).st_size
+        status = os.fstat(fd)
+        _demand_file(status)
+        if (size_bytes := status.st_size) <= LARGE_BYTES:
+            return read_at(fd, 0, size_bytes)
         if size_bytes > MAX_MEMBER_BYTES:
             raise MemberUnreadable(TOO_LARGE)
         with turn(size_bytes):
-            if size_bytes > LARGE_BYTES:
-                demand_image(name, os.pread(fd, HEAD_BYTES, 0))
+            demand_image(name, os.pread(fd, HEAD_BYTES, 0))
             return read_at(fd, 0, size_bytes)
     except OSError as error:
         raise MemberUnreadable(f"the file cannot be read: {error.strerror or error}") from None
@@ -91,7 +128,15 @@ def _demand_file(status: os.stat_result) -> None:
 
 def _demand_below(path: str, roots: Sequence[str]) -> None:
     if not is_below(path, roots):
-        raise MemberUnreadable("it lies outside the folders that images may be read from")
+        raise MemberUnreadable(_ELSEWHERE)
+
+
+def _unreadable(error: OSError) -> MemberUnreadable:
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return MemberUnreadable("there is no such file")
+    if error.errno == errno.ELOOP:
+        return MemberUnreadable(LINK)
+    return MemberUnreadable(f"the file cannot be read: {error.strerror}")
 
 
 def _real_path(fd: int, path: str) -> str:

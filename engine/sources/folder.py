@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from engine.sources.files import open_below, read_whole
+from engine.sources.files import OpenFolder, read_whole
 from engine.sources.members import LINK, NOT_A_FILE, is_clutter, printable, set_aside
 from engine.sources.tree import Listed, MemberUnreadable, Stray, Tree, empty_folders, natural_key
 
@@ -22,6 +23,9 @@ class FolderTree:
         self._names: list[str] = []
         self._strays: list[Stray] = []
         self._folders: list[str] = []
+        self._opening = threading.Lock()
+        self._open: tuple[str, OpenFolder] | None = None
+        """The folder that was read from last."""
         self._walk()
 
     def names(self) -> Sequence[str]:
@@ -34,8 +38,11 @@ class FolderTree:
         return empty_folders(self._folders, self._names)
 
     def read(self, name: str) -> bytes:
-        # Opened at its real place below the root: a folder that became a link since is not followed out of it.
-        fd = open_below((self._root,), f"{self._root}/{name}", follow_links=False)
+        if "\0" in name:
+            raise MemberUnreadable("its name holds a NUL character")
+        folder, _, file_name = name.rpartition("/")
+        with self._opening:
+            fd = self._opened(folder).open(file_name)
         try:
             return read_whole(fd, name)
         finally:
@@ -45,13 +52,26 @@ class FolderTree:
         return None
 
     def close(self) -> None:
-        """Nothing is held open."""
+        with self._opening:
+            self._close_folder()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _opened(self, folder: str) -> OpenFolder:
+        """Names come folder by folder, so one at a time is enough."""
+        if self._open is None or self._open[0] != folder:
+            self._close_folder()
+            self._open = folder, OpenFolder(self._root, folder)
+        return self._open[1]
+
+    def _close_folder(self) -> None:
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None
 
     def _walk(self) -> None:
         """Depth first; folders wait on a list of their own, for trees may be deeper than Python's stack."""

@@ -64,7 +64,8 @@ class Reading:
         if self.classes is None:
             return path, word
         if not re.fullmatch(r"-?\d+", word):
-            return text, ""
+            is_label = PurePosixPath(path).suffix and not PurePosixPath(word).suffix
+            return path if is_label else text, ""
         try:
             return path, self._class_name(word)
         except LineRefused:

@@ -22,7 +22,7 @@ from wire.errors import DiskFull, NotFound
 from wire.layout import PredictionsDir
 from wire.manifests import SplitName
 
-Sort: TypeAlias = Literal["id", "-confidence", "loss", "-loss", "name", "truth_probability"]
+Sort: TypeAlias = Literal["id", "confidence", "-confidence", "loss", "-loss", "name", "truth_probability"]
 
 _SCHEMA: Final = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -65,6 +65,7 @@ CREATE INDEX predictions_by_split_wrong_loss ON predictions (split, wrong, loss)
 CREATE INDEX predictions_by_cell ON predictions (label, predicted);
 CREATE INDEX predictions_by_split_cell ON predictions (split, label, predicted);
 CREATE INDEX predictions_by_predicted ON predictions (predicted);
+CREATE INDEX predictions_unreadable ON predictions (id) WHERE error IS NOT NULL;
 CREATE INDEX tops_by_label ON tops (label, probability);
 ANALYZE;
 """
@@ -72,6 +73,7 @@ _COLUMNS: Final = "id, split, sample, name, label, predicted, confidence, truth_
 # Ties go by id, in the direction of the index, which so gives the rows in order. NULL comes last.
 _ORDERS: Final[dict[Sort, str]] = {
     "id": "id",
+    "confidence": "confidence ASC NULLS LAST, id",
     "-confidence": "confidence DESC, id DESC",
     "loss": "loss ASC NULLS LAST, id",
     "-loss": "loss DESC, id DESC",
@@ -120,6 +122,8 @@ class Filters(TypedDict, total=False):
     label: int | None
     predicted: int | None
     wrong: bool | None
+    unreadable: bool | None
+    """Whether there is no answer, because the image could not be read."""
     q: str
     """Part of the name, whatever the case of A to Z."""
 
@@ -288,6 +292,8 @@ def _where(filters: Filters) -> tuple[str, tuple[object, ...]]:
         if value is not None:
             clauses.append(f"{column} = ?")
             values.append(_bounded(value) if isinstance(value, int) else value)
+    if (unreadable := filters.get("unreadable")) is not None:
+        clauses.append("error IS NOT NULL" if unreadable else "error IS NULL")
     if text := filters.get("q"):
         clauses.append("name LIKE ? ESCAPE '\\'")
         values.append(f"%{_literal(text)}%")

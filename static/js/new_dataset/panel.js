@@ -13,7 +13,7 @@ import { Transfer } from "./transfer.js";
 /** @typedef {import("./server.js").KnownUpload} KnownUpload */
 /**
  * `onname` hears what the dataset may be called, `onremoved` that the server no longer has an upload.
- * @typedef {{onchange: () => void, onname: (name: string) => void, onremoved: () => void}} Hooks
+ * @typedef {{onchange: () => void, onname: (name: string) => void, onremoved: () => void, classesNeeded?: boolean}} Hooks
  */
 
 const TITLE = "Drop an archive, a folder or many images here";
@@ -147,7 +147,7 @@ export class UploadPanel {
   async #take(choosing) {
     this.showError("");
     try {
-      const parcel = parcelOf(await choosing);
+      const parcel = parcelOf(await choosing, { classesNeeded: this.hooks.classesNeeded ?? true });
       this.#refuseAnother(parcel);
       this.wanted = null;
       this.transfer = new Transfer(parcel, () => this.render());

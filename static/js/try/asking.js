@@ -88,7 +88,12 @@ async function bodyOf({ file, name, dataset, id }) {
 /** @param {Response} answer @returns {Promise<AskError>} */
 async function askErrorOf(answer) {
   if (answer.status === 401) {
-    return new AskError(401, "auth.required", "You are no longer signed in.", "Sign in in another tab, then try again.");
+    return new AskError(
+      401,
+      "auth.required",
+      "You are no longer signed in.",
+      "Sign in in another tab, then try again.",
+    );
   }
   try {
     const { error } = await answer.json();

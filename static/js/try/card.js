@@ -2,8 +2,8 @@
 /** One image that was tried: the picture, what the network saw, its guesses, or why there are none. */
 
 import { element, found, setText } from "../dom.js";
-import { factsText, shareText } from "./words.js";
 import { Why } from "./why.js";
+import { factsText, shareText } from "./words.js";
 
 /** @typedef {import("./asking.js").TriedImage} TriedImage */
 /** @typedef {import("./asking.js").Answer} Answer */
@@ -130,7 +130,12 @@ export class Card {
     list.hidden = false;
     list.replaceChildren(
       ...top.map(({ name, probability }) => {
-        const bar = element("progress", { class: "progress", max: "1", value: String(probability), "aria-hidden": "true" });
+        const bar = element("progress", {
+          class: "progress",
+          max: "1",
+          value: String(probability),
+          "aria-hidden": "true",
+        });
         const row = element("li", { class: "try-guess" });
         row.append(
           element("bdi", { class: "truncate", title: name }, name),

@@ -1,7 +1,7 @@
 // @ts-check
 /** Sentences and numbers of an answer. */
 
-import { formatDuration, formatValue } from "../format.js";
+import { formatValue } from "../format.js";
 
 const NARROW_SPACE = "\u202f";
 
@@ -31,7 +31,7 @@ export function factsText({ checkpoint, load_ms }, image, whole_ms) {
     `in all ${msText(whole_ms)}`,
     `${checkpoint.name}, epoch ${formatValue(checkpoint.epoch)}`,
   ];
-  if (load_ms >= 1) facts.splice(3, 0, `of which loading ${formatDuration(load_ms / 1000)}`);
+  if (load_ms >= 1) facts.splice(3, 0, "with loading the network");
   return facts.join(" · ");
 }
 

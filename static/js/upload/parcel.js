@@ -32,16 +32,19 @@ export class ChoiceError extends Error {
 }
 
 /**
+ * `classesNeeded` is false where images are only to be classified: then a single image travels too, and a flat folder.
  * @param {Choice} choice
+ * @param {{classesNeeded?: boolean}} [wishes]
  * @returns {Parcel}
  * @throws {ChoiceError}
  */
-export function parcelOf(choice) {
+export function parcelOf(choice, { classesNeeded = true } = {}) {
   const only = choice.files.length === 1 && !choice.emptyFolders.length ? choice.files[0] : undefined;
-  if (only && !only.path.includes("/")) return ofOneFile(only.file);
+  const isPicture = only !== undefined && PICTURE.test(only.path);
+  if (only && !only.path.includes("/") && (classesNeeded || !isPicture)) return ofOneFile(only.file);
   refuseUnusable(choice);
   const root = commonRoot(choice);
-  refuseFlat(choice, root);
+  if (classesNeeded) refuseFlat(choice, root);
   const title = shortened(root || "images");
   return {
     content: new Tar(choice),

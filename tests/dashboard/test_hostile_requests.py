@@ -1,0 +1,87 @@
+"""Whatever an address or its query holds, the answer is a sentence and never a traceback."""
+
+from __future__ import annotations
+
+import pytest
+
+from dashboard.api.root import api as api_of_everything
+from jobs.storage import storage
+from tests.dashboard.makers import checkpoint_of, classification_job, evaluation_job, import_job, training_job
+from tests.dashboard.test_access import VALUES, filled, page_routes
+from tests.kits.stored import Reported, Row, store
+
+pytestmark = pytest.mark.django_db
+
+NONSENSE = ("9" * 30, "9" * 5000, "-1", "\x00", "\N{SUPERSCRIPT TWO}", "' OR 1=1 --", "../../etc/passwd")
+OF_PAGES = (
+    *("again", "class", "dataset", "from", "ids", "job", "kind", "label", "page", "path", "predicted", "px", "q"),
+    *("checkpoint", "place", "sample", "sort", "split", "status", "upload", "wrong"),
+)
+
+
+@pytest.fixture
+def made(user):
+    """A dataset, a run, and what belongs to it, as ids for routes."""
+    dataset = import_job(user)
+    store(
+        storage().job(dataset.pk).dataset_dir,
+        ("cat", "dog"),
+        [Row("cat/1.png", "train", 0), Row("dog/1.png", "val", 1)],
+        [Reported("notes.txt", "refused")],
+    )
+    run = training_job(user, dataset, status="succeeded", n_events=3)
+    checkpoint = checkpoint_of(run)
+    evaluation = evaluation_job(user, run, checkpoint)
+    classification = classification_job(user, run, checkpoint)
+    return {"dataset": dataset.pk, "run": run.pk, "evaluation": evaluation.pk, "classification": classification.pk}
+
+
+def ids_for(route, made):
+    """The id of what a route is about."""
+    if "datasets" in route:
+        return made["dataset"]
+    if "evaluations/{" in route:
+        return made["evaluation"]
+    if "classifications/" in route:
+        return made["classification"]
+    return made["run"]
+
+
+def places():
+    """Every page and every reading operation, with the names that its query may hold."""
+    found = {route: OF_PAGES for route in page_routes()}
+    for bound in api_of_everything._get_bound_routers():
+        for path, view in bound.path_operations.items():
+            for operation in view.operations:
+                if {"GET", "HEAD"} & set(operation.methods):
+                    route = f"/api/v1/{bound.prefix.strip('/')}{path}".replace("//", "/")
+                    found[route] = tuple(
+                        name for model in operation.models if "query" in str(model.__ninja_param_source__)
+                        for name in model.model_json_schema().get("properties", {})
+                    )
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_waited_for(monkeypatch):
+    monkeypatch.setattr("dashboard.serving.CONNECT_TIMEOUT_S", 0.01)
+
+
+@pytest.mark.parametrize("route", sorted(places()))
+def test_a_query_of_nonsense_is_answered(api, made, route):
+    path, names = filled(route, job_id=ids_for(route, made), run_id=made["run"]), places()[route]
+    queries = [{name: value} for name in names for value in NONSENSE]
+    if names is OF_PAGES:  # which are slower to draw
+        queries = [dict.fromkeys(names, value) for value in NONSENSE]
+    for query in queries:
+        answer = api.get(path, query, headers={"HX-Request": "true"} if names is OF_PAGES else {})
+        assert answer.status_code < 500 or answer.status_code == 503, query
+
+
+@pytest.mark.parametrize("route", [route for route in places() if "{" in route or "<" in route])
+def test_an_id_of_nonsense_is_answered(api, made, route):
+    for value in ("9" * 18, "9" * 30, "9" * 5000, "%00", "0", "%F0%9F%98%80", "..%2f..%2fetc"):
+        for name in VALUES:
+            given = {"job_id": ids_for(route, made), "run_id": made["run"], name: value}
+            path = filled(route, **given)
+            assert api.get(path).status_code in {200, 302, 404, 405, 409, 410, 412, 422, 503}, path[:200]
