@@ -13,7 +13,7 @@ from django.http import StreamingHttpResponse
 from django.utils.http import content_disposition_header
 
 ROWS_A_CHUNK: Final = 500
-FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
+FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001 - wide signs count too
 
 
 def csv_cell(value: object) -> str:

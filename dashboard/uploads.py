@@ -24,7 +24,7 @@ from dashboard.body_limit import content_length, no_body
 from dashboard.errors import OffsetWrong, Refusal, TooManyBytes, UploadStalled, problem_of
 from dashboard.upload_claims import Claim, Claims, locked
 from jobs.models import Upload
-from jobs.services import offset_of, upload_complete, upload_continue, upload_keep
+from jobs.services import offset_of, upload_complete, upload_continue
 from jobs.sizes import size_text
 from jobs.upload_files import UploadBusy, UploadFile
 from wire.errors import DiskFull, FoveaError
@@ -125,7 +125,8 @@ class _Piece:
             file = await self._opened()
             try:
                 self._check_begin(file, content_length)
-                await _in_database(upload_keep, self._upload)
+                # With every piece, for they are small: a browser's never reach as far as the next look.
+                await _in_database(upload_continue, self._upload, file.size_bytes)
                 await self._take_all(file, claim)
                 if file.size_bytes == self._upload.size:
                     await self._on_disk(file.sync)

@@ -11,6 +11,7 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from jobs.models import Job, Upload
+from jobs.models.upload import UPLOAD_ID
 from wire.errors import ActionRefused, NotFound, UploadMissing
 
 
@@ -49,14 +50,19 @@ def upload_for(user: User, upload_id: str, *, lock: bool = False) -> Upload:
     Raises:
         UploadMissing: there is none, it is another's, or it has expired.
     """
+    # What can be no id is not asked of a database, which may refuse it: PostgreSQL takes no zero byte.
+    if not UPLOAD_ID.fullmatch(upload_id):
+        raise _no_upload(upload_id)
     uploads = Upload.objects.select_for_update(of=("self",)) if lock else Upload.objects.all()
     mine = uploads.select_related("owner").filter(pk=upload_id, owner=user, expires_at__gt=timezone.now())
     upload = mine.first()
     if upload is None:
-        raise UploadMissing(
-            f"There is no upload {upload_id[:40]!r}.", hint="It may have expired; upload the file again."
-        )
+        raise _no_upload(upload_id)
     return upload
+
+
+def _no_upload(upload_id: str) -> UploadMissing:
+    return UploadMissing(f"There is no upload {upload_id[:40]!r}.", hint="It may have expired; upload the file again.")
 
 
 def run_for(user: User, run_id: int) -> Job:

@@ -6,13 +6,15 @@ import shutil
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.db.models import Sum
+from django.db.models import Count, Sum
 
 from jobs.models import Upload
 from jobs.sizes import size_text
 from wire.errors import DiskFull, UploadRefused
 
 GIB = 2**30
+MAX_UPLOADS = 500
+"""Of a person at once, however small: each is a row, a file and a line of a list."""
 
 
 def room_bytes() -> int:
@@ -51,7 +53,13 @@ def check_upload_quota(owner: User, size_bytes: int) -> None:
             f"A file of {size_text(size_bytes)} is larger than this server takes: {settings.UPLOAD_MAX_GIB:g} GiB.",
             hint="Split it, put it into a folder of the server, or ask the administrator to raise UPLOAD_MAX_GIB.",
         )
-    taken_bytes = Upload.objects.filter(owner=owner).aggregate(total=Sum("size"))["total"] or 0
+    taken = Upload.objects.filter(owner=owner).aggregate(total=Sum("size"), n=Count("pk"))
+    if size_bytes and taken["n"] >= MAX_UPLOADS:
+        raise UploadRefused(
+            f"You have {taken['n']} uploads; {MAX_UPLOADS} are kept at once.",
+            hint="Remove uploads that you do not need, or put many files into one archive.",
+        )
+    taken_bytes = taken["total"] or 0
     missing_bytes = taken_bytes + size_bytes - round(settings.UPLOAD_QUOTA_GIB * GIB)
     if missing_bytes > 0:
         raise UploadRefused(

@@ -38,10 +38,13 @@ class UploadFile:
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.size_bytes = os.fstat(self._fd).st_size
         except BlockingIOError:
             os.close(self._fd)
             raise UploadBusy from None
-        self.size_bytes = os.fstat(self._fd).st_size
+        except BaseException:
+            os.close(self._fd)
+            raise
         self._unsynced_bytes = self.size_bytes
         self._closed = False
         # A request that is cancelled leaves its write running in a thread; the file stays open until that is done.
@@ -99,7 +102,7 @@ def remove_upload_file(upload_id: str) -> None:
 def nobody_writes(path: Path) -> Iterator[bool]:
     """Whether the file may be removed; while this is entered nobody begins to write to it."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         yield True
         return

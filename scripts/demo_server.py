@@ -14,6 +14,7 @@ import urllib.request
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from email.message import Message
 from pathlib import Path
 from typing import Any
 
@@ -65,13 +66,13 @@ class Server:
 
     def _exchange(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
-    ) -> tuple[bytes, Mapping[str, str]]:
+    ) -> tuple[bytes, Message]:
         """The answer's body and its headers."""
         headers = {"Authorization": f"Bearer {self._token}", **headers}
         request = urllib.request.Request(f"{self.address}api/v1{path}", body, headers, method=method)  # noqa: S310
         try:
             with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310  an http address of our own
-                return response.read(), dict(response.headers)
+                return response.read(), response.headers
         except urllib.error.HTTPError as answer:
             raise DemoError(f"{method} {path}: {_explain(answer)}") from None
         except OSError as problem:

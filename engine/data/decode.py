@@ -29,7 +29,8 @@ MAX_PIXELS: Final = 80_000_000
 _GREY_MODES: Final = ("1", "L", "LA", "La")
 _TRANSPARENT_MODES: Final = ("RGBA", "RGBa", "LA", "La", "PA")
 
-_FLATTENED_AT_ONCE: Final = 2**20
+_CONVERTED_AT_ONCE: Final = 2**20
+"""Pixels."""
 
 
 class ImageUnreadable(ValueError):
@@ -89,17 +90,30 @@ def _eight_bits(image: Image.Image) -> Image.Image:
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if image.mode in ("I", "F"):
         raise ImageUnreadable("32-bit pixels have no agreed range; save it with 8 or 16 bits")
+    mode = "L" if image.mode in _GREY_MODES else "RGB"
     if image.mode in _TRANSPARENT_MODES or "transparency" in image.info:
-        return _over_white(image)
-    return image.convert("L" if image.mode in _GREY_MODES else "RGB")
+        return _in_strips(image, mode, lambda strip: _over_white(strip).convert(mode))
+    return _in_strips(image, mode, lambda strip: strip.convert(mode))
 
 
 def _over_white(image: Image.Image) -> Image.Image:
-    """Strip by strip: whole copies with four channels would take four times the memory of the result."""
-    flat = Image.new("L" if image.mode in _GREY_MODES else "RGB", image.size)
-    rows = max(1, _FLATTENED_AT_ONCE // image.width)
+    rgba = image.convert("RGBA")
+    paper = Image.new("RGBA", rgba.size, "white")
+    return Image.alpha_composite(paper, rgba)
+
+
+def _in_strips(image: Image.Image, mode: str, convert: Callable[[Image.Image], Image.Image]) -> Image.Image:
+    """A large image is converted strip by strip, and closed before the channels become one image.
+
+    Otherwise copies of four bytes a pixel, as Pillow keeps colours, would lie in memory at the same time.
+    """
+    if image.width * image.height <= _CONVERTED_AT_ONCE:
+        return convert(image)
+    bands = [Image.new("L", image.size) for _ in mode]
+    rows = max(1, _CONVERTED_AT_ONCE // image.width)
     for top in range(0, image.height, rows):
-        strip = image.crop((0, top, image.width, min(image.height, top + rows))).convert("RGBA")
-        paper = Image.new("RGBA", strip.size, "white")
-        flat.paste(Image.alpha_composite(paper, strip).convert(flat.mode), (0, top))
-    return flat
+        strip = convert(image.crop((0, top, image.width, min(image.height, top + rows))))
+        for band, part in zip(bands, strip.split(), strict=True):
+            band.paste(part, (0, top))
+    image.close()
+    return Image.merge(mode, bands)

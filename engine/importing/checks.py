@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image
 
 from engine.data.decode import ImageUnreadable, decode
@@ -29,6 +28,7 @@ LARGE_PX: Final = 16_000_000
 _SUMMED_AT_ONCE: Final = 32
 """Their pixels as floats stay in the processor's cache."""
 _COMPARED_AT_ONCE: Final = 2**20
+"""Pixels."""
 
 
 class Looks(NamedTuple):

@@ -226,7 +226,7 @@ def _workers(n_workers: int, lock_path: Path, stop: StopWish) -> Iterator[_Worke
                 [*WORKER_COMMAND, str(lock_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
             )
             processes.append(process)
-            # A batch goes in at once and the next thread gets its turn; a system that allows no more is slower, no worse.
+            # So that a batch goes in at once; where the system allows no more it is slower, no worse.
             with suppress(OSError):
                 fcntl.fcntl(_pipe(process.stdin), fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         yield _Workers(processes, stop)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from engine.catalog import find_card, format_cards
 from engine.formats import DatasetFormat, not_an_image
@@ -12,6 +13,8 @@ from engine.sources.tree import Tree
 from wire.cards import FormatCard
 from wire.errors import DatasetInvalid
 from wire.specs import ImportSpec
+
+_NAMED: Final = 5
 
 
 def format_of(spec: ImportSpec, tree: Tree) -> tuple[FormatCard, DatasetFormat]:
@@ -32,16 +35,20 @@ def format_of(spec: ImportSpec, tree: Tree) -> tuple[FormatCard, DatasetFormat]:
     if score < 0.95 and (foreign := recognised(tree)):
         raise DatasetInvalid(f"No classification set: {shown} holds {foreign.what}.", hint=foreign.hint)
     if best is None or score <= 0:
-        raise _no_layout(shown, tree.names(), cards)
+        raise _no_layout(shown, tree, cards)
     return best, best.load()
 
 
-def _no_layout(shown: str, names: Sequence[str], cards: Sequence[FormatCard]) -> DatasetInvalid:
+def _no_layout(shown: str, tree: Tree, cards: Sequence[FormatCard]) -> DatasetInvalid:
+    names = tree.names()
     images = [name for name in names if not not_an_image(name)]
     layouts = "; ".join(f"{card.label}: {card.summary}" for card in cards)
     if not names:
+        left_out = [f"{stray.name}: {stray.reason}" for stray in tree.strays() if not stray.clutter]
+        more = f"; and {len(left_out) - _NAMED:,} more" if len(left_out) > _NAMED else ""
+        why = f" {'; '.join(left_out[:_NAMED])}{more}." if left_out else ""
         return DatasetInvalid(
-            f"There are no files in {shown}.",
+            f"There are no files {'that can be used ' if why else ''}in {shown}.{why}",
             hint="Bring a folder or an archive that holds images, one folder a class.",
         )
     if not images:

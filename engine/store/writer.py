@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, NamedTuple, Self
 
 import lmdb
 
@@ -50,8 +50,7 @@ ANALYZE;
 _FOR_TRAINING: Final = "coalesce(split, 'train') = 'train'"
 
 
-@dataclass(frozen=True, slots=True)
-class NewSample:
+class NewSample(NamedTuple):
     name: str
     split: SplitName | None
     """None where the source gives no split; one must be drawn before the end."""

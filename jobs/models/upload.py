@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import re
 import secrets
+from typing import Final
 
 from django.conf import settings
 from django.db import models
 from django.db.models.functions import Now
+
+
+UPLOAD_ID: Final = re.compile("[0-9a-f]{32}")
 
 
 def new_upload_id() -> str:

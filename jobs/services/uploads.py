@@ -14,7 +14,7 @@ from jobs.room import check_disk_room, check_upload_quota
 from jobs.sizes import size_text
 from jobs.upload_files import remove_upload_file, sync_upload
 from jobs.uploads import is_complete, keep_until, readers_of
-from wire.errors import ActionRefused, SpecInvalid, UploadMissing
+from wire.errors import ActionRefused, SpecInvalid, UploadMissing, UploadRefused
 
 MAX_NAME = 255
 MAX_FINGERPRINT = 200
@@ -68,10 +68,12 @@ def upload_continue(upload: Upload, arrived_bytes: int) -> None:
 
     Raises:
         UploadMissing: it was removed meanwhile.
-        UploadRefused: the owner's share was made smaller.
+        UploadRefused: the owner's share was made smaller, or the account was closed.
         DiskFull: the rest would not fit.
     """
     upload_keep(upload)
+    if not User.objects.filter(pk=upload.owner_id, is_active=True).exists():
+        raise UploadRefused(f"The account of {upload.owner.username} was closed.", hint="Ask an administrator.")
     check_upload_quota(upload.owner, 0)
     check_disk_room(upload.size - arrived_bytes, what=f"the other {size_text(upload.size - arrived_bytes)}")
 

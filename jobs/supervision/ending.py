@@ -19,7 +19,7 @@ from jobs.storage import storage
 from jobs.supervision.disk import taken_bytes
 from jobs.supervision.engine import Exit
 from jobs.supervision.verdict import Failure, Verdict, decide
-from wire.errors import FoveaError, Unexpected
+from wire.errors import Unexpected
 from wire.specs import ExitReport
 
 log = logging.getLogger(__name__)
@@ -74,12 +74,12 @@ def _close(attempt: Attempt, how: Exit, judge: Callable[[Status], Verdict]) -> N
 
 def _have_evaluated(job_id: int) -> None:
     """Once a run, because it can succeed only once. A run that has succeeded has, whatever becomes of this."""
-    from jobs.services.evaluations import evaluation_submit_after  # not while an engine waits to be started
-
     try:
+        from jobs.services.evaluations import evaluation_submit_after  # not while an engine waits to be started
+
         with transaction.atomic():
             evaluation_submit_after(Job.objects.select_related("owner").get(pk=job_id))
-    except (FoveaError, ValidationError):
+    except Exception:  # whatever it is: the training would be lost with the transaction around this
         log.exception("job=%s is not evaluated", job_id)
 
 

@@ -72,7 +72,8 @@ def page(request: pytest.FixtureRequest, browser: Browser, served: Served, probl
     opened = context.new_page()
     opened.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
     opened.on("pageerror", lambda error: problems.append(f"uncaught {error}"))
-    opened.on("dialog", lambda dialog: (problems.append(f"dialog {dialog.message}"), dialog.dismiss()))
+    opened.on("dialog", lambda dialog: dialog.dismiss())
+    opened.on("dialog", lambda dialog: problems.append(f"dialog {dialog.message}"))
     yield opened
     context.close()
 

@@ -8,6 +8,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Dialog, Locator, Page, expect
@@ -27,7 +28,7 @@ PATIENCE_MS = 60_000
 class Trained:
     stack: Stack
     run: int
-    cookies: list[dict[str, object]]
+    cookies: list[Any]
 
     @property
     def address(self) -> str:
@@ -37,16 +38,20 @@ class Trained:
 @pytest.fixture(scope="module")
 def trained(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
     """A run of one epoch on the digits, by the pages."""
-    with shared_processes(), Stack(tmp_path_factory.mktemp("try")) as stack:
-        context = browser.new_context()
+    stack = Stack(tmp_path_factory.mktemp("try"))
+    with shared_processes():
+        stack.start()
+    context = browser.new_context()
+    try:
         page = context.new_page()
         set_up(page, stack.address, stack.setup_code)
         import_sample(page)
         run = start_training(page, epochs="1")
         expect(page.locator("[data-run-status]")).to_have_text("Succeeded", timeout=180_000)
-        cookies = context.cookies()
+        yield Trained(stack, run, context.cookies())
+    finally:
         context.close()
-        yield Trained(stack, run, list(cookies))
+        stack.stop()
 
 
 @pytest.fixture
@@ -58,7 +63,7 @@ def problems() -> list[str]:
 @pytest.fixture
 def page(browser: Browser, trained: Trained, problems: list[str]) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1440, "height": 900})
-    context.add_cookies(trained.cookies)  # type: ignore[arg-type]
+    context.add_cookies(trained.cookies)
     opened = context.new_page()
     opened.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
     opened.on("pageerror", lambda error: problems.append(f"uncaught {error}"))
@@ -117,13 +122,14 @@ def test_a_dropped_image_is_answered_and_explained(page: Page, trained: Trained,
     found.get_by_role("button", name="Why").click()
     why = found.locator(".why")
     expect(why).to_have_attribute("data-state", "answered", timeout=PATIENCE_MS)
-    expect(why.get_by_role("status")).to_contain_text("Grad-CAM")
+    sentence = why.locator("[data-why='sentence']")
+    expect(sentence).to_contain_text("Grad-CAM")
     assert why.locator("canvas").evaluate("canvas => canvas.width * canvas.height") > 1
     why.locator("input[type=range]").fill("80")
     expect(why.locator("canvas")).to_have_css("opacity", "0.8")
-    first = why.get_by_role("status").text_content() or ""
+    first = sentence.text_content() or ""
     why.get_by_label("What speaks for").select_option(index=7)
-    expect(why.get_by_role("status")).not_to_have_text(first, timeout=PATIENCE_MS)
+    expect(sentence).not_to_have_text(first, timeout=PATIENCE_MS)
     expect(why).to_have_attribute("data-state", "answered", timeout=PATIENCE_MS)
 
     page.get_by_role("button", name="Clear").click()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -10,10 +11,13 @@ from django.urls import URLPattern, URLResolver, get_resolver
 
 from dashboard.api.root import api
 from dashboard.routing import socket_patterns
-from jobs.services import token_create
-from tests.dashboard.makers import import_job, training_job
+from jobs.models import Artifact, Job, JobInput
+from jobs.services import token_create, upload_begin
+from jobs.upload_files import UploadFile
+from tests.dashboard.makers import checkpoint_of, classification_job, evaluation_job, import_job, training_job
 from tests.dashboard.sockets import Socket, connected, session_of
 from tests.dashboard.uploading import Piece, session_headers
+from tests.tus import TUS
 
 PUBLIC = {
     "login/": {200},
@@ -24,6 +28,7 @@ PUBLIC = {
 }
 """Route: how it answers an anonymous GET and POST."""
 
+ID = re.compile(r"[<{](?:int:|str:)?([a-z]+_id)[>}]")
 READING = {"get", "head", "options"}
 
 VALUES = {
@@ -139,20 +144,109 @@ def hidden(other_user, admin_user):
     return dataset, training_job(other_user, dataset, private=True, title="A secret run", n_events=3)
 
 
-@pytest.mark.parametrize("route", sorted(route for route in page_routes() if "job_id" in route))
-def test_a_private_job_is_not_there_for_others_on_pages(api, hidden, route):
-    for job in hidden:
-        for answer in (api.get(filled(route, job_id=job.pk)), api.post(filled(route, job_id=job.pk))):
+@pytest.fixture
+def parts(other_user, user):
+    """An evaluation and a classification that are private, of a run that everybody sees; its dataset is private too."""
+    dataset = import_job(other_user, private=True, title="A secret set")
+    run = training_job(other_user, dataset, status="succeeded", title="An open run", n_events=3)
+    JobInput.objects.create(job=run, artifact=Artifact.objects.get(made_by=dataset), role="dataset")
+    checkpoint = checkpoint_of(run)
+    made = evaluation_job(other_user, run, checkpoint, private=True), classification_job(
+        other_user, run, checkpoint, private=True
+    )
+    Job.objects.filter(pk__in=[part.pk for part in made]).update(title="A secret part")
+    return run, dataset, made
+
+
+JOB_IDS = ("job_id", "run_id")
+"""Names under which routes take a job."""
+
+
+def test_every_id_of_a_route_is_walked():
+    """An id that is new belongs into a test of who may see what it names, then here."""
+    names = {name for route in [*page_routes(), *(route for _, route in operations())] for name in ID.findall(route)}
+    assert names == {*JOB_IDS, "sample_id", "prediction_id", "upload_id", "user_id", "token_id"}
+
+
+def about_jobs(routes):
+    return sorted(route for route in routes if set(ID.findall(route)) & set(JOB_IDS))
+
+
+@pytest.mark.parametrize("route", about_jobs(page_routes()))
+def test_a_private_job_is_not_there_for_others_on_pages(api, hidden, parts, route):
+    for job in (*hidden, *parts[2]):
+        for answer in (api.get(filled(route, **every_id(job))), api.post(filled(route, **every_id(job)))):
             assert answer.status_code in {404, 405}
             assert job.title not in answer.content.decode()
 
 
-@pytest.mark.parametrize(("method", "route"), sorted(each for each in operations() if "job_id" in each[1]))
-def test_a_private_job_is_not_there_for_others_in_the_api(api, hidden, method, route):
-    for job in hidden:
-        answer = call(api, method, filled(route, job_id=job.pk))
+@pytest.mark.parametrize(
+    ("method", "route"), sorted(each for each in operations() if set(ID.findall(each[1])) & set(JOB_IDS))
+)
+def test_a_private_job_is_not_there_for_others_in_the_api(api, hidden, parts, method, route):
+    for job in (*hidden, *parts[2]):
+        answer = call(api, method, filled(route, **every_id(job)) + QUERIES.get(route, ""))
         assert answer.status_code == 404
         assert answer.json()["error"]["code"] == "not_found"
+
+
+QUERIES = {"/api/v1/trainings/{int:run_id}/layer-tiles": "?layer=conv1"}
+"""What an operation cannot do without."""
+
+
+def every_id(job):
+    return dict.fromkeys(JOB_IDS, job.pk)
+
+
+def test_an_open_run_tells_nothing_of_what_is_private_about_it(api, parts):
+    run, dataset, made = parts
+    checkpoint = Artifact.objects.get(kind="checkpoint").pk
+    post = {"content_type": "application/json"}
+    sample = json.dumps({"sample": {"dataset": dataset.pk, "id": 1}})
+    for action in ("predict", "explain", "layers", "layer-tiles?layer=conv1"):
+        answer = api.post(f"/api/v1/trainings/{run.pk}/{action}", data=sample, **post)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found"), action
+    for wish in ({}, {"dataset": dataset.pk}, {"checkpoint": checkpoint}):
+        answer = api.post(f"/api/v1/trainings/{run.pk}/evaluations", data=json.dumps(wish), **post)
+        assert answer.status_code == 404, wish
+    assert api.get(f"/api/v1/trainings/{run.pk}/evaluations").json() == []
+    assert api.get(f"/api/v1/trainings/{run.pk}/classifications").json() == []
+    assert api.get(f"/api/v1/jobs?part_of={run.pk}").json() == []
+    assert api.get("/api/v1/jobs?verb=evaluate").json() == []
+    paths = [f"/runs/{run.pk}/{page}" for page in ("", "regions", "evaluation/", "try/", "classify/", "try/layers/")]
+    paths += [f"/runs/{run.pk}/{page}/?job={part.pk}" for page in ("evaluation", "classify") for part in made]
+    paths += [f"/runs/{run.pk}/try/?dataset={dataset.pk}&sample=1", f"/runs/{run.pk}/evaluation/images/?job={made[0].pk}"]
+    for path in (*paths, f"/api/v1/jobs/{run.pk}", f"/datasets/new/?again={dataset.pk}"):
+        text = api.get(path, headers={"HX-Request": "true"}).content.decode()
+        assert not {word for word in ("A secret set", "A secret part", "c.png") if word in text}, path
+
+
+def test_an_upload_of_another_is_not_there_for_anybody(api, admin_user, other_user, client_class):
+    """Not for administrators either, whichever way it is named."""
+    upload = upload_begin(other_user, "secret.zip", 1)
+    run = training_job(other_user, import_job(other_user), status="succeeded")
+    checkpoint_of(run)
+    UploadFile(upload.pk).append(b"x")
+    administrator = client_class()
+    administrator.force_login(admin_user)
+    by_upload = {"kind": "upload", "upload": upload.pk}
+    by_list = {"kind": "lists", "train": {"upload": upload.pk}}
+    for browser in (api, administrator):
+        for method, route in operations():
+            if "upload_id" in route and method != "patch":
+                answer = call(browser, method, filled(route, upload_id=upload.pk), headers=TUS)
+                assert answer.status_code == 404, route
+        assert browser.get("/api/v1/uploads").json() == []
+        for source in (by_upload, by_list):
+            for path, wish in (
+                ("/api/v1/datasets", {"name": "mine", "source": source}),
+                ("/api/v1/classifications", {"run": run.pk, "source": source}),
+            ):
+                answer = browser.post(path, data=json.dumps(wish), content_type="application/json")
+                # Lists are refused as a whole where the server offers no folder.
+                assert answer.status_code in ({404} if source is by_upload else {404, 409}), path
+        text = browser.get(f"/datasets/new/?upload={upload.pk}").content.decode()
+        assert "secret.zip" not in text
 
 
 def test_a_private_job_is_not_there_for_others_in_bodies_and_lists(api, hidden):

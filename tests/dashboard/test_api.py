@@ -192,6 +192,18 @@ def test_a_sample_is_imported(api, redis_server):
     assert [row["id"] for row in api.get("/api/v1/datasets").json()] == [made.json()["id"]]
 
 
+def test_a_dataset_is_imported_again_and_says_what_differs(api, redis_server):
+    first = post(api, "/datasets", {"name": "Digits", "source": {"kind": "sample", "name": "digits"}}).json()
+    wish = api.get(f"/api/v1/datasets/{first['id']}/request").json()
+    wish["options"]["val_pct"] = 10
+    again = post(api, "/datasets", wish).json()
+    assert api.get(f"/api/v1/datasets/{first['id']}/origin").json() == {"earlier": None, "differences": []}
+    assert api.get(f"/api/v1/datasets/{again['id']}/origin").json() == {
+        "earlier": {"id": first["id"], "title": "Digits"},
+        "differences": ["Validation share: 10 % instead of 20 %"],
+    }
+
+
 def test_a_folder_of_the_server_is_not_read(api):
     wish = {"name": "Secrets", "source": {"kind": "folder", "path": "/etc"}}
     assert post(api, "/datasets", wish).json()["error"]["code"] == "action.refused"

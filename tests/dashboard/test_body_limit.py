@@ -38,7 +38,7 @@ class Post(ApplicationCommunicator):
             "method": "POST",
             "path": path,
             "raw_path": path.encode(),
-            "query_string": b"",
+            "query_string": b"layer=conv1",
             "client": ("127.0.0.1", 50_000),
             "server": ("testserver", 80),
             "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],

@@ -152,6 +152,8 @@ def test_the_file_has_every_row_and_no_formula(user, dataset, path):
         ("@a", "'@a"),
         ("\tx", "'\tx"),
         ("\rx", "'\rx"),
+        ("\n=x", "'\n=x"),
+        ("＝1+1", "'＝1+1"),
         ("a=1", "a=1"),
         ("", ""),
         (None, ""),

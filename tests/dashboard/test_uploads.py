@@ -228,6 +228,33 @@ def test_a_full_disk_keeps_what_is_there_and_says_how_much_is_missing(headers, b
     assert stored(upload) == data
 
 
+def test_the_disk_is_looked_at_before_each_piece_however_small(headers, begun, settings):
+    upload, path = begun(10)
+    assert async_to_sync(bring_all)(path, headers, b"01234")[0] == 204
+    settings.DISK_RESERVE_GIB = 1e6
+    status, _, body = async_to_sync(bring_all)(path, headers, b"56789", offset=5)
+    assert (status, body["error"]["code"]) == (507, "disk.full")
+    assert stored(upload) == b"01234"
+
+
+def test_who_is_locked_out_meanwhile_brings_no_more(headers, begun, user, monkeypatch):
+    monkeypatch.setattr(dashboard.uploads, "LOOK_EVERY_BYTES", MIB)
+    upload, path = begun(8 * MIB)
+
+    async def brought():
+        piece = Piece(path, headers)
+        await piece.bring(b"x" * MIB)
+        await until_size(upload, MIB)
+        user.is_active = False
+        await user.asave()
+        await piece.bring(b"x" * MIB)
+        return await piece.answer()
+
+    status, _, body = async_to_sync(brought)()
+    assert (status, body["error"]["code"]) == (413, "upload.refused")
+    assert async_to_sync(bring_all)(path, headers, b"x", offset=2 * MIB)[0] == 401
+
+
 def test_the_disk_is_looked_at_while_bytes_come(headers, begun, monkeypatch, settings):
     monkeypatch.setattr(dashboard.uploads, "LOOK_EVERY_BYTES", MIB)
     upload, path = begun(4 * MIB)

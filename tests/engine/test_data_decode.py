@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import io
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -105,6 +107,62 @@ def test_a_transparent_palette_colour_lies_on_white():
     picture.putdata([0, 1])
     np.testing.assert_array_equal(_pixels(encoded(picture)), [[[10, 20, 30], [200, 100, 0]]])
     np.testing.assert_array_equal(_pixels(encoded(picture, transparency=0)), [[[255, 255, 255], [200, 100, 0]]])
+
+
+def _with_alpha(image: Image.Image) -> Image.Image:
+    image.putalpha(noise(*image.size, seed=1, mode="L"))
+    return image
+
+
+@pytest.mark.parametrize(
+    ("picture", "options"),
+    [
+        (_with_alpha(noise(9, 7)), {}),
+        (_with_alpha(noise(9, 7, mode="L")), {}),
+        (noise(9, 7).convert("P"), {"transparency": 3}),
+        (noise(9, 7), {"transparency": noise(9, 7).getpixel((4, 5))}),
+        (noise(9, 7, mode="L"), {"transparency": 0}),
+    ],
+    ids=["RGBA", "LA", "palette", "one colour", "one grey"],
+)
+def test_laid_over_white_in_strips_as_in_one_piece(monkeypatch, picture, options):
+    data = encoded(picture, **options)
+    with Image.open(io.BytesIO(data)) as image:
+        rgba = image.convert("RGBA")
+    in_one_piece = Image.alpha_composite(Image.new("RGBA", rgba.size, "white"), rgba)
+    for n_pixels in (1, 20, 1000):
+        monkeypatch.setattr("engine.data.decode._CONVERTED_AT_ONCE", n_pixels)
+        flat = decode(data)
+        np.testing.assert_array_equal(np.asarray(flat), np.asarray(in_one_piece.convert(flat.mode)))
+
+
+@pytest.mark.parametrize("mode", ["CMYK", "P", "YCbCr"])
+def test_converted_in_strips_as_in_one_piece(monkeypatch, mode):
+    picture = noise(9, 7).convert(mode)
+    data = encoded(picture, "TIFF")
+    in_one_piece = _pixels(data)
+    for n_pixels in (1, 20):
+        monkeypatch.setattr("engine.data.decode._CONVERTED_AT_ONCE", n_pixels)
+        np.testing.assert_array_equal(_pixels(data), in_one_piece)
+
+
+@pytest.mark.slow
+def test_the_largest_picture_that_is_taken_fits_in_memory(tmp_path):
+    """80 million pixels with transparency and no compression, the file in memory too."""
+    path = tmp_path / "large.tif"
+    Image.new("RGBA", (10_000, 8_000), (10, 20, 30, 128)).save(path)
+    script = """
+import resource, sys
+from pathlib import Path
+from engine.data.decode import decode
+print(decode(Path(sys.argv[1]).read_bytes()).getpixel((0, 0)))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
+    colour, peak_bytes = done.stdout.splitlines()
+    assert colour == "(132, 137, 142)"
+    assert int(peak_bytes) - path.stat().st_size < 700 * 2**20
+    assert int(peak_bytes) < 10**9
 
 
 def test_black_and_white_is_grey():

@@ -164,8 +164,8 @@ def test_without_any_split_to_evaluate_on_it_is_refused(tmp_path):
 
 
 def _other_dataset(done, folder: Path, tree: dict[str, dict[str, int]]) -> str:
-    for split, classes in tree.items():
-        class_tree(folder / "tree" / split, classes, size=(40, 30))
+    for seed, (split, classes) in enumerate(tree.items()):
+        class_tree(folder / "tree" / split, classes, size=(40, 30), seed=seed)
     return str(imported(folder / "tree", folder / "job"))
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine.emit import MemorySink
 from engine.checkpoint import read_checkpoint
+from engine.emit import MemorySink
 from engine.train.shelf import Best, Shelf, Snapshot
 from wire.events import ArtifactDropped, ArtifactMade, CheckpointBest
 from wire.layout import JobDir

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from engine.catalog import model_cards
-from engine.seeds import seed_all
 from engine.checkpoint import read_checkpoint
+from engine.seeds import seed_all
 from tests.kits.training import curves, envelopes, events, kept_checkpoints, last_checkpoint, new_job, same, train_once
 from tests.kits.trees import class_tree, imported
 from wire.cards import WeightsCard

@@ -4,6 +4,7 @@ import shutil
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import IntegrityError
 from django.utils import timezone
 
 from jobs import evaluations, selectors, services
@@ -198,6 +199,22 @@ def test_an_evaluation_that_cannot_be_submitted_leaves_the_success(trained):
     run.refresh_from_db()
     assert run.status == Status.SUCCEEDED
     assert not Job.objects.filter(verb="evaluate").exists()
+
+
+@pytest.mark.parametrize("fault", [KeyError("counts"), IntegrityError("twice"), OSError(5, "disk"), TypeError("None")])
+def test_no_fault_of_its_evaluation_takes_the_success_away(trained, monkeypatch, fault):
+    def fail(_run):
+        Job.objects.update(notes="half of it")
+        raise fault
+
+    run = trained()
+    monkeypatch.setattr("jobs.services.evaluations.evaluation_submit_after", fail)
+    attempt = running(run)
+    close_by_exit(attempt, Exit(code=0))
+    run.refresh_from_db()
+    attempt.refresh_from_db()
+    assert (run.status, run.notes) == (Status.SUCCEEDED, "")
+    assert attempt.ended_at is not None
 
 
 def test_an_import_or_an_evaluation_that_succeeds_is_not_evaluated(imported, trained):

@@ -10,6 +10,7 @@ import pytest
 from django.utils import timezone
 
 from jobs import services
+from jobs.access import upload_for
 from jobs.housekeeping import housekeep
 from jobs.models import Job, Upload
 from jobs.requests import ImportRequest, UploadSource
@@ -220,3 +221,43 @@ def test_bytes_in_words():
     assert share_text(39_999_999, 40_000_000) == "39 of 40 MB"
     assert share_text(40_000_000, 40_000_500) == "40,000,000 of 40,000,500 bytes"
     assert share_text(1, 12) == "1 of 12 bytes"
+
+
+def test_a_person_keeps_only_so_many_uploads(user, other_user, uploaded, monkeypatch):
+    monkeypatch.setattr("jobs.room.MAX_UPLOADS", 3)
+    kept = [uploaded(b"x") for _ in range(3)]
+    with pytest.raises(UploadRefused, match="3 are kept at once"):
+        services.upload_begin(user, "one more.txt", 1)
+    services.upload_begin(other_user, "of another.txt", 1)
+    services.upload_continue(kept[0], 1)
+    services.upload_delete(user, kept[0].pk)
+    services.upload_begin(user, "one more.txt", 1)
+
+
+@pytest.mark.parametrize("upload_id", ["", "\x00", "0" * 31, "../" + "0" * 29, "A" * 32, "0" * 33, "0" * 32 + "\n"])
+def test_what_is_no_id_is_not_asked_of_the_database(user, upload_id, django_assert_num_queries):
+    with django_assert_num_queries(0), pytest.raises(UploadMissing):
+        upload_for(user, upload_id)
+
+
+def test_a_file_that_cannot_be_locked_is_not_left_open(uploaded, monkeypatch):
+    upload = uploaded()
+    n_open = len(os.listdir("/proc/self/fd"))
+
+    def no_locks(*_):
+        raise OSError(37, "No locks available")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("jobs.upload_files.fcntl.flock", no_locks)
+        with pytest.raises(OSError, match="No locks"):
+            UploadFile(upload.pk)
+    assert len(os.listdir("/proc/self/fd")) == n_open
+
+
+def test_housekeeping_waits_for_no_pipe(user):
+    folder = storage().uploads_dir
+    folder.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(folder / "pipe")
+    os.utime(folder / "pipe", (0, 0))
+    housekeep()
+    assert not (folder / "pipe").exists()
