@@ -8,7 +8,7 @@ process too and writes nothing. The first pair is thrown away: it reads the file
 
     python -m benchmarks.import PHOTOGRAPHS.zip [--pairs 5] [--large 2000] [--small 20000]
 
-``PHOTOGRAPHS.zip`` holds photographs in folders; at least 500 px on their shorter side is best.
+``PHOTOGRAPHS.zip`` holds photographs; at least 500 px on their shorter side is best.
 """
 
 from __future__ import annotations
@@ -16,19 +16,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-import zipfile
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
+from benchmarks.photographs import cut_photographs
 from wire.layout import JobDir
 from wire.manifests import DatasetManifest
 from wire.specs import FromFolder, ImportSpec
@@ -53,7 +50,7 @@ print(time.perf_counter() - began_at)
 def measure(photographs: Path, *, n_images: int, image_px: int, n_pairs: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "images"
-        _write_crops(photographs, root, n_images=n_images, image_px=image_px)
+        cut_photographs(photographs, root, n_images=n_images, px=image_px)
         plain_s, import_s, peak_mib = [], [], 0
         for pair in range(n_pairs + 1):
             plain_s.append(_plain_loop(root))
@@ -71,25 +68,6 @@ def measure(photographs: Path, *, n_images: int, image_px: int, n_pairs: int) ->
         "ratio_lowest": round(min(ratios), 2),
         "peak_mib_of_the_largest_process": peak_mib,
     }
-
-
-def _write_crops(photographs: Path, root: Path, *, n_images: int, image_px: int) -> None:
-    """The same number of crops of each photograph, a folder for each folder of the archive."""
-    places = random.Random(0)  # noqa: S311 - no secret
-    with zipfile.ZipFile(photographs) as archive:
-        names = sorted(name for name in archive.namelist() if name.lower().endswith((".jpg", ".jpeg")))
-        for number, name in enumerate(names):
-            folder = root / PurePosixPath(name).parent.name
-            folder.mkdir(parents=True, exist_ok=True)
-            with archive.open(name) as file, Image.open(file) as photograph:
-                picture = photograph.convert("RGB")
-            for index in range(n_images * number // len(names), n_images * (number + 1) // len(names)):
-                side = places.uniform(0.4, 0.9) * min(picture.size)
-                left, top = places.uniform(0, picture.width - side), places.uniform(0, picture.height - side)
-                crop = picture.resize(
-                    (image_px, image_px), Image.Resampling.BILINEAR, box=(left, top, left + side, top + side)
-                )
-                crop.save(folder / f"{index}.jpg", quality=85)
 
 
 def _plain_loop(root: Path) -> float:

@@ -13,7 +13,9 @@ from django.http import StreamingHttpResponse
 from django.utils.http import content_disposition_header
 
 ROWS_A_CHUNK: Final = 500
-FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001 - wide signs count too
+_WIDE = "\uff1d\uff0b\uff0d\uff20"
+"""The same signs as a Japanese keyboard has them."""
+FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", *_WIDE)
 
 
 def csv_cell(value: object) -> str:

@@ -9,9 +9,9 @@ from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
-from dashboard.addresses import id_of
 from django.views.decorators.http import require_http_methods, require_POST
 
+from dashboard.addresses import id_of
 from dashboard.visitor import SignedIn
 from engine.catalog import find_card, sample_cards
 from jobs.access import job_for, visible_jobs

@@ -44,7 +44,7 @@ class Looks(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    index: int
+    position: int
     about: tuple[int, int, bool, str]
     """As ``Looks`` begins: width, height, whether it is grey, hash."""
     pixels: bytes
@@ -74,7 +74,7 @@ def look_at(files: Sequence[bytes], *, on_large: Callable[[int], object] = lambd
         for start in range(0, len(all_seen), _SUMMED_AT_ONCE):
             some = all_seen[start : start + _SUMMED_AT_ONCE]
             for seen, moments in zip(some, _moments([one.pixels for one in some], n_channels), strict=True):
-                answers[seen.index] = Looks(*seen.about, moments)
+                answers[seen.position] = Looks(*seen.about, moments)
     return answers
 
 

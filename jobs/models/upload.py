@@ -8,7 +8,6 @@ from django.conf import settings
 from django.db import models
 from django.db.models.functions import Now
 
-
 UPLOAD_ID: Final = re.compile("[0-9a-f]{32}")
 
 

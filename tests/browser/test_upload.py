@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, FilePayload, Page, expect
 
 from tests.browser.pages import PASSWORD, set_up
 from tests.browser.proxy import Proxy
@@ -207,7 +207,7 @@ def _complete_paths_and_import_lists(page: Page, folder: Path) -> None:
     lines = [f"{name}/{index}.png {label}" for label, name in enumerate(CLASSES) for index in range(N_PER_CLASS)]
     for name, text in (("train_list", lines), ("labels_list", CLASSES)):
         field = page.locator("[data-path-field]", has=page.locator(f"#{name}"))
-        file = {"name": f"{name}.txt", "mimeType": "text/plain", "buffer": "\n".join(text).encode()}
+        file: FilePayload = {"name": f"{name}.txt", "mimeType": "text/plain", "buffer": "\n".join(text).encode()}
         field.locator("[data-file-input]").set_input_files(file)
         expect(field.locator("[data-file-state]")).to_have_text("Uploaded")
     page.locator("#lists_folder").fill(str(folder))

@@ -151,8 +151,9 @@ def parts(other_user, user):
     run = training_job(other_user, dataset, status="succeeded", title="An open run", n_events=3)
     JobInput.objects.create(job=run, artifact=Artifact.objects.get(made_by=dataset), role="dataset")
     checkpoint = checkpoint_of(run)
-    made = evaluation_job(other_user, run, checkpoint, private=True), classification_job(
-        other_user, run, checkpoint, private=True
+    made = (
+        evaluation_job(other_user, run, checkpoint, private=True),
+        classification_job(other_user, run, checkpoint, private=True),
     )
     Job.objects.filter(pk__in=[part.pk for part in made]).update(title="A secret part")
     return run, dataset, made
@@ -215,7 +216,10 @@ def test_an_open_run_tells_nothing_of_what_is_private_about_it(api, parts):
     assert api.get("/api/v1/jobs?verb=evaluate").json() == []
     paths = [f"/runs/{run.pk}/{page}" for page in ("", "regions", "evaluation/", "try/", "classify/", "try/layers/")]
     paths += [f"/runs/{run.pk}/{page}/?job={part.pk}" for page in ("evaluation", "classify") for part in made]
-    paths += [f"/runs/{run.pk}/try/?dataset={dataset.pk}&sample=1", f"/runs/{run.pk}/evaluation/images/?job={made[0].pk}"]
+    paths += [
+        f"/runs/{run.pk}/try/?dataset={dataset.pk}&sample=1",
+        f"/runs/{run.pk}/evaluation/images/?job={made[0].pk}",
+    ]
     for path in (*paths, f"/api/v1/jobs/{run.pk}", f"/datasets/new/?again={dataset.pk}"):
         text = api.get(path, headers={"HX-Request": "true"}).content.decode()
         assert not {word for word in ("A secret set", "A secret part", "c.png") if word in text}, path

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from dashboard.api.root import api as api_of_everything
 from jobs.storage import storage
 from tests.dashboard.makers import checkpoint_of, classification_job, evaluation_job, import_job, training_job
-from tests.dashboard.test_access import VALUES, filled, page_routes
+from tests.dashboard.test_access import ID, filled, page_routes
 from tests.kits.stored import Reported, Row, store
 
 pytestmark = pytest.mark.django_db
@@ -47,16 +49,19 @@ def ids_for(route, made):
     return made["run"]
 
 
+@cache
 def places():
     """Every page and every reading operation, with the names that its query may hold."""
-    found = {route: OF_PAGES for route in page_routes()}
+    found = dict.fromkeys(page_routes(), OF_PAGES)
     for bound in api_of_everything._get_bound_routers():
         for path, view in bound.path_operations.items():
             for operation in view.operations:
                 if {"GET", "HEAD"} & set(operation.methods):
                     route = f"/api/v1/{bound.prefix.strip('/')}{path}".replace("//", "/")
                     found[route] = tuple(
-                        name for model in operation.models if "query" in str(model.__ninja_param_source__)
+                        name
+                        for model in operation.models
+                        if "query" in str(model.__ninja_param_source__)
                         for name in model.model_json_schema().get("properties", {})
                     )
     return found
@@ -80,8 +85,8 @@ def test_a_query_of_nonsense_is_answered(api, made, route):
 
 @pytest.mark.parametrize("route", [route for route in places() if "{" in route or "<" in route])
 def test_an_id_of_nonsense_is_answered(api, made, route):
-    for value in ("9" * 18, "9" * 30, "9" * 5000, "%00", "0", "%F0%9F%98%80", "..%2f..%2fetc"):
-        for name in VALUES:
+    for value in ("9" * 30, "9" * 5000, "%00", "..%2f..%2fetc"):
+        for name in ID.findall(route):
             given = {"job_id": ids_for(route, made), "run_id": made["run"], name: value}
             path = filled(route, **given)
             assert api.get(path).status_code in {200, 302, 404, 405, 409, 410, 412, 422, 503}, path[:200]

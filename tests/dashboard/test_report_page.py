@@ -153,7 +153,7 @@ def test_the_file_has_every_row_and_no_formula(user, dataset, path):
         ("\tx", "'\tx"),
         ("\rx", "'\rx"),
         ("\n=x", "'\n=x"),
-        ("＝1+1", "'＝1+1"),
+        ("\N{FULLWIDTH EQUALS SIGN}1", "'\N{FULLWIDTH EQUALS SIGN}1"),
         ("a=1", "a=1"),
         ("", ""),
         (None, ""),

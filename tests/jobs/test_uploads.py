@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from django.utils import timezone
@@ -242,7 +243,7 @@ def test_what_is_no_id_is_not_asked_of_the_database(user, upload_id, django_asse
 
 def test_a_file_that_cannot_be_locked_is_not_left_open(uploaded, monkeypatch):
     upload = uploaded()
-    n_open = len(os.listdir("/proc/self/fd"))
+    n_open = len(list(Path("/proc/self/fd").iterdir()))
 
     def no_locks(*_):
         raise OSError(37, "No locks available")
@@ -251,7 +252,7 @@ def test_a_file_that_cannot_be_locked_is_not_left_open(uploaded, monkeypatch):
         patch.setattr("jobs.upload_files.fcntl.flock", no_locks)
         with pytest.raises(OSError, match="No locks"):
             UploadFile(upload.pk)
-    assert len(os.listdir("/proc/self/fd")) == n_open
+    assert len(list(Path("/proc/self/fd").iterdir())) == n_open
 
 
 def test_housekeeping_waits_for_no_pipe(user):
