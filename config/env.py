@@ -66,6 +66,13 @@ def _read(env: Env) -> Environment:
     log_level = env.str("LOG_LEVEL", "INFO").upper()
     if log_level not in LOG_LEVELS:
         raise SettingError(f'Environment variable "LOG_LEVEL" invalid: {log_level} is none of {", ".join(LOG_LEVELS)}')
+    offered = [_folder(root) for root in import_roots]
+    for root in offered:
+        if data_dir.is_relative_to(root):
+            raise SettingError(
+                f'Environment variable "IMPORT_ROOTS" invalid: {root} holds DATA_DIR {data_dir}, where the images of '
+                "everybody lie"
+            )
     port = env.int("PORT", 8000)
     if not 0 < port < 65536:
         raise SettingError(f'Environment variable "PORT" invalid: {port} is not between 1 and 65535')
@@ -78,7 +85,7 @@ def _read(env: Env) -> Environment:
         database_url=env.str("DATABASE_URL", ""),
         redis_url=env.str("REDIS_URL", ""),
         weights_dir=_folder(weights_dir) if weights_dir else None,
-        import_roots=[_folder(root) for root in import_roots],
+        import_roots=offered,
         upload_max_gib=_amount(env, "UPLOAD_MAX_GIB", 200.0),
         upload_quota_gib=_amount(env, "UPLOAD_QUOTA_GIB", 500.0),
         upload_keep_days=_amount(env, "UPLOAD_KEEP_DAYS", 7.0),

@@ -108,6 +108,7 @@ def evaluation(request: SignedIn, job_id: int) -> HttpResponse:
 @never_cache
 def evaluation_images(request: SignedIn, job_id: int) -> HttpResponse:
     """One page of pictures, for the page of the evaluation to put in place."""
+    run_for(request.user, job_id)
     page_url = reverse("evaluation", args=[job_id])
     if not request.htmx:
         return redirect(f"{page_url}?{request.GET.urlencode()}")

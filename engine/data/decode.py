@@ -25,8 +25,11 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 FORMATS: Final = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 MAX_PIXELS: Final = 80_000_000
 """About 240 MB once decoded; just below where Pillow itself begins to warn."""
+MAX_WEBP_PIXELS: Final = 40_000_000
+"""Its decoder holds several copies: 80 million pixels took 1.2 GB."""
 
 _GREY_MODES: Final = ("1", "L", "LA", "La")
+_WHERE_ORIENTATION_STANDS: Final = {"exif", "xmp"}
 _TRANSPARENT_MODES: Final = ("RGBA", "RGBa", "LA", "La", "PA")
 
 _CONVERTED_AT_ONCE: Final = 2**20
@@ -55,7 +58,7 @@ def decode(
         raise ImageUnreadable("the file is empty")
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
-            if image.width * image.height > MAX_PIXELS:
+            if image.width * image.height > (MAX_WEBP_PIXELS if image.format == "WEBP" else MAX_PIXELS):
                 raise ImageUnreadable(f"{image.width} x {image.height} pixels are too many")
             if on_open is not None:
                 on_open(image)
@@ -76,6 +79,9 @@ def decode(
 
 
 def _upright(image: Image.Image) -> Image.Image:
+    # Most JPEGs say nothing of their orientation, and looking for it takes a sixth of the time of a small one.
+    if image.format == "JPEG" and not image.info.keys() & _WHERE_ORIENTATION_STANDS:
+        return image
     try:
         ImageOps.exif_transpose(image, in_place=True)
     except (OSError, SyntaxError, ValueError, struct.error, KeyError, TypeError, ZeroDivisionError):

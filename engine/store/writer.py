@@ -28,7 +28,7 @@ _COMPACT_BYTES: Final = 16 * 2**20
 _SCHEMA: Final = """
 CREATE TABLE samples (
     id INTEGER PRIMARY KEY,
-    name TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
     split TEXT CHECK (split IN ('train', 'val', 'test')),
     label INTEGER NOT NULL CHECK (label >= 0),
     width INTEGER NOT NULL,
@@ -42,6 +42,7 @@ PRAGMA user_version = 2;
 _WHILE_CHOOSING: Final = "CREATE INDEX samples_by_sha256 ON samples (sha256, label, split)"
 _INDEXES: Final = """
 DROP INDEX IF EXISTS samples_by_sha256;
+CREATE UNIQUE INDEX samples_by_name ON samples (name);
 CREATE INDEX samples_by_split ON samples (split, label, id);
 CREATE INDEX samples_by_split_id ON samples (split, id);
 CREATE INDEX samples_by_label ON samples (label, id);

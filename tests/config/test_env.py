@@ -50,6 +50,13 @@ def test_an_empty_variable_is_like_none(monkeypatch):
     assert env.weights_dir is None
 
 
+def test_a_root_that_holds_what_others_imported_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path / "var"))
+    monkeypatch.setenv("IMPORT_ROOTS", str(tmp_path))
+    with pytest.raises(SettingError, match="IMPORT_ROOTS.*holds DATA_DIR"):
+        read_environment()
+
+
 def test_lists_are_separated_by_commas(monkeypatch, tmp_path):
     monkeypatch.setenv("ALLOWED_HOSTS", "fovea.lab,10.0.0.4")
     monkeypatch.setenv("IMPORT_ROOTS", f"{tmp_path}/a,{tmp_path}/b")

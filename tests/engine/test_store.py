@@ -257,7 +257,7 @@ def test_a_new_dataset_is_of_the_second_version(dataset):
         assert rows.execute("PRAGMA user_version").fetchone() == (2,)
         indexes = {name for (name,) in rows.execute("SELECT name FROM sqlite_master WHERE name LIKE 'samples_by%'")}
     rows.close()
-    assert indexes == {"samples_by_split", "samples_by_split_id", "samples_by_label"}
+    assert indexes == {"samples_by_name", "samples_by_split", "samples_by_split_id", "samples_by_label"}
 
 
 def test_samples_that_leave_are_gone_and_their_ids_with_them(tmp_path):

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { verdictOf } from "../../static/js/evaluation/answer.js";
-import { compared, numberIn } from "../../static/js/evaluation/classes.js";
+import { compared, valueIn } from "../../static/js/evaluation/classes.js";
 import { matrixOf, mostConfused, sentenceOf, sharesOf } from "../../static/js/evaluation/confusion.js";
 import {
   cellAt,
@@ -171,9 +171,9 @@ test("a bin without images is a gap of the reliability diagram, with a word for 
 });
 
 test("the table sorts numbers as numbers, names as people do, and what is missing last", () => {
-  assert.equal(numberIn("1,234"), 1234);
-  assert.equal(numberIn("91.20 %"), 91.2);
-  assert.equal(numberIn("–"), null);
+  assert.equal(valueIn("1,234"), 1234);
+  assert.equal(valueIn("91.20 %"), 91.2);
+  assert.equal(valueIn("–"), null);
   const sorted = (values, direction) => [...values].sort((a, b) => compared(a, b, direction));
   assert.deepEqual(sorted([3, null, 20, 1], "ascending"), [1, 3, 20, null]);
   assert.deepEqual(sorted([3, null, 20, 1], "descending"), [20, 3, 1, null]);

@@ -25,7 +25,7 @@ export function compared(a, b, direction) {
  * `1,234` and `91.20 %` as numbers; a dash is none.
  * @param {string} text
  */
-export function numberIn(text) {
+export function valueIn(text) {
   const number = Number.parseFloat(text.replaceAll(",", ""));
   return Number.isNaN(number) ? null : number;
 }
@@ -58,7 +58,7 @@ export class ClassTable {
     const isText = head.dataset.sort === "text";
     const keyed = this.#rows.map(({ row, name }) => ({
       row,
-      key: isText ? name : numberIn(row.cells[column]?.textContent ?? ""),
+      key: isText ? name : valueIn(row.cells[column]?.textContent ?? ""),
     }));
     keyed.sort((a, b) => compared(a.key, b.key, direction));
     this.#table.tBodies[0]?.append(...keyed.map(({ row }) => row));
