@@ -53,7 +53,7 @@ def test_an_empty_variable_is_like_none(monkeypatch):
 def test_a_root_that_holds_what_others_imported_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv("DATA_DIR", str(tmp_path / "var"))
     monkeypatch.setenv("IMPORT_ROOTS", str(tmp_path))
-    with pytest.raises(SettingError, match="IMPORT_ROOTS.*holds DATA_DIR"):
+    with pytest.raises(SettingError, match=r"IMPORT_ROOTS.*holds DATA_DIR"):
         read_environment()
 
 
