@@ -22,7 +22,10 @@ def visible_jobs(user: User) -> QuerySet[Job]:
 
 
 def may_change(user: User, job: Job) -> bool:
-    return user.is_staff or job.owner_id == user.pk
+    """Owners and administrators; what was made of a run is its owner's to cancel and delete, too."""
+    if user.is_staff or job.owner_id == user.pk:
+        return True
+    return job.part_of is not None and job.part_of.owner_id == user.pk
 
 
 def job_for(user: User, job_id: int, *, change: bool = False) -> Job:
@@ -30,9 +33,9 @@ def job_for(user: User, job_id: int, *, change: bool = False) -> Job:
 
     Raises:
         NotFound: there is none, it is in the trash, or it is private and another's.
-        ActionRefused: ``change`` is asked by someone who neither owns it nor is an administrator.
+        ActionRefused: ``change`` is asked by someone who owns neither it nor its run and is no administrator.
     """
-    job = visible_jobs(user).select_related("owner").filter(pk=job_id).first()
+    job = visible_jobs(user).select_related("owner", "part_of").filter(pk=job_id).first()
     if job is None:
         raise NotFound(
             f"There is no run or dataset #{job_id}.", hint="It may have been deleted; look at the home page."

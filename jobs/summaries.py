@@ -81,7 +81,7 @@ class JobSummary(BaseModel):
 def summaries_of(jobs: QuerySet[Job], user: User | None) -> list[JobSummary]:
     """Cost: four queries, however many jobs."""
     rows = list(
-        jobs.select_related("owner").prefetch_related(
+        jobs.select_related("owner", "part_of").prefetch_related(
             Prefetch("attempts", Attempt.objects.order_by("-n")),
             Prefetch("artifacts", Artifact.objects.filter(kind__in=_TOLD, trashed_at=None)),
         )
@@ -99,7 +99,7 @@ def job_summary(job: Job, user: User | None = None) -> JobSummary:
 def _titles(jobs: Sequence[Job], user: User | None) -> dict[int, str]:
     """Of datasets and runs that these jobs name: one that everybody sees may name one that not everybody sees."""
     wanted = {found for job in jobs for found in (dataset_job_id(job.spec), job.part_of_id) if found is not None}
-    sources = Job.objects.filter(pk__in=wanted).only("title", "verb", "private", "owner_id")
+    sources = Job.objects.filter(pk__in=wanted).only("title", "verb", "private", "owner_id", "part_of_id")
     return {source.pk: source.title if _is_shown(source, user) else _hidden(source) for source in sources}
 
 

@@ -227,6 +227,8 @@ def test_random_bytes_that_begin_like_an_archive(magic, tmp_path):
         (b"cat/1.png 0\ncat/2.png 1\n", "is no archive that is read here"),
         (bytes(10_240), "is no archive that is read here"),
     ],
+    # Their bytes as names would differ between processes: compressed ones hold the time.
+    ids=["empty", "7z", "rar", "bz2", "xz", "jpeg", "bmp", "webp", "gz-text", "zst-picture", "list", "zeros"],
 )
 def test_other_files(head, says, tmp_path):
     (tmp_path / "upload").write_bytes(head)

@@ -11,12 +11,15 @@ import psutil
 import pytest
 from django.conf import settings
 
-from jobs import launch, transitions
+from jobs import launch, services, transitions
 from jobs.dispatch import dispatch
-from jobs.models import Attempt, Job
+from jobs.models import Artifact, Attempt, Job
+from jobs.requests import ImportRequest, TrainingRequest
 from jobs.states import ENDED, Status
 from jobs.storage import storage
+from tests.jobs.evaluated import COUNTS, checkpoint, finished
 from tests.surroundings import until
+from wire.specs import Choice, FromSample
 
 
 @pytest.fixture
@@ -32,6 +35,39 @@ def make_job(user):
             owner=user,
             wants=["cpu"] if verb == "train" else [],
         )
+
+    return make
+
+
+@pytest.fixture
+def imported(user):
+    def make(owner=user, *, counts=COUNTS, classes=("0", "1"), title="digits", **columns):
+        job = services.import_submit(owner, ImportRequest(name=title, source=FromSample(name="digits")))
+        Artifact.objects.create(
+            made_by=job, kind="dataset", name="dataset", path="artifacts/dataset", sha256="a" * 64, bytes=9,
+            meta={"n_images": sum(counts.values()), "counts": counts, "classes": classes, "n_classes": len(classes)},
+        )  # fmt: skip
+        return finished(job, **columns)
+
+    return make
+
+
+@pytest.fixture
+def trained(user, imported):
+    """A training whose best checkpoint is its second of three, as its recorder would have left it."""
+
+    def make(
+        dataset=None, owner=user, *, status=Status.SUCCEEDED, steps=(10, 20, 30), best=20, private=False, **columns
+    ):
+        wish = TrainingRequest(
+            dataset=(dataset or imported()).pk, model=Choice(name="lenet5"), title="a run", private=private
+        )
+        run = services.training_submit(owner, wish)
+        for step in steps:
+            checkpoint(run, step)
+        if best is not None:
+            columns = {"best_series": "val/top1", "best_value": 91.2, "best_step": best, **columns}
+        return finished(run, status=status, **columns)
 
     return make
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-import shutil
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from django.db import IntegrityError
@@ -9,68 +8,18 @@ from django.utils import timezone
 
 from jobs import evaluations, selectors, services
 from jobs.access import visible_jobs
-from jobs.housekeeping import housekeep
 from jobs.models import Artifact, Attempt, Job
-from jobs.requests import ImportRequest, TrainingRequest
 from jobs.states import Status
 from jobs.storage import storage
 from jobs.supervision.ending import close_by_exit, close_by_fault
 from jobs.supervision.engine import Exit
+from tests.jobs.evaluated import checkpoint, finished
 from wire.errors import ActionRefused, DatasetMissing, NotFound, SpecInvalid
 from wire.evaluation import EvaluationReport
 from wire.layout import PredictionsDir
-from wire.specs import Choice, EvaluateSpec, ExitReport, FromSample
+from wire.specs import EvaluateSpec, ExitReport
 
 pytestmark = pytest.mark.django_db
-
-COUNTS = {"train": 1200, "val": 300, "test": 297}
-
-
-@pytest.fixture
-def imported(user):
-    def make(owner=user, *, counts=COUNTS, classes=("0", "1"), title="digits", **columns):
-        job = services.import_submit(owner, ImportRequest(name=title, source=FromSample(name="digits")))
-        Artifact.objects.create(
-            made_by=job, kind="dataset", name="dataset", path="artifacts/dataset", sha256="a" * 64, bytes=9,
-            meta={"n_images": sum(counts.values()), "counts": counts, "classes": classes, "n_classes": len(classes)},
-        )  # fmt: skip
-        return finished(job, **columns)
-
-    return make
-
-
-@pytest.fixture
-def trained(user, imported):
-    """A training whose best checkpoint is its second of three, as its recorder would have left it."""
-
-    def make(
-        dataset=None, owner=user, *, status=Status.SUCCEEDED, steps=(10, 20, 30), best=20, private=False, **columns
-    ):
-        wish = TrainingRequest(
-            dataset=(dataset or imported()).pk, model=Choice(name="lenet5"), title="a run", private=private
-        )
-        run = services.training_submit(owner, wish)
-        for step in steps:
-            checkpoint(run, step)
-        if best is not None:
-            columns = {"best_series": "val/top1", "best_value": 91.2, "best_step": best, **columns}
-        return finished(run, status=status, **columns)
-
-    return make
-
-
-def finished(job, status=Status.SUCCEEDED, **columns):
-    Job.objects.filter(pk=job.pk).update(ended_at=timezone.now(), status=status, **columns)
-    job.refresh_from_db()
-    return job
-
-
-def checkpoint(run, step, **columns):
-    meta = {"step": step, "epoch": step / 10, "epochs_done": step // 10, "classes": ["0", "1"], "n_classes": 2}
-    return Artifact.objects.create(
-        made_by=run, kind="checkpoint", name=f"step-{step}", path=f"artifacts/checkpoints/step-{step}.pt",
-        sha256=f"{step:064}", bytes=5, meta=meta, **columns,
-    )  # fmt: skip
 
 
 def spec_of(job):
@@ -353,64 +302,3 @@ def test_a_report_is_read_or_its_absence_is_explained(user, trained):
         evaluations.report_of(job)
     folder.report_path.write_text(report(job).model_dump_json())
     assert evaluations.report_of(job) == report(job)
-
-
-# Deleting.
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_run_takes_its_parts_along(user, other_user, trained):
-    run = trained()
-    done = finished(services.evaluation_submit(other_user, run.pk))
-    waiting = services.evaluation_submit(other_user, run.pk)
-    for job in (run, done):
-        storage().job(job.pk).artifacts_dir.mkdir(parents=True)
-    assert services.jobs_delete(user, [run.pk]) == 1
-    assert selectors.jobs_of(user, verb="evaluate") == []
-    assert Job.objects.get(pk=waiting.pk).status == Status.CANCELLED
-    assert {path.name for path in storage().trash_dir.iterdir()} == {str(run.pk), str(done.pk)}
-    Job.objects.update(trashed_at=timezone.now() - timedelta(days=8))
-    Job.objects.filter(verb="import").update(trashed_at=None)
-    housekeep()
-    assert list(Job.objects.values_list("verb", flat=True)) == ["import"]
-    assert list(storage().trash_dir.iterdir()) == []
-
-
-def test_a_part_that_runs_keeps_its_run_and_cancels_nothing(user, trained):
-    run = trained()
-    busy, waiting = (services.evaluation_submit(user, run.pk) for _ in range(2))
-    Job.objects.filter(pk=busy.pk).update(status=Status.RUNNING)
-    with pytest.raises(ActionRefused, match=rf"Not ended yet: Evaluation of a run \(#{busy.pk}\)\."):
-        services.jobs_delete(user, [run.pk])
-    waiting.refresh_from_db()
-    assert waiting.status == Status.QUEUED
-    assert not Job.objects.exclude(trashed_at=None).exists()
-
-
-def test_a_single_evaluation_is_cancelled_and_deleted(user, trained):
-    run = trained()
-    job = services.evaluation_submit(user, run.pk)
-    services.job_cancel(user, job.pk)
-    assert services.jobs_delete(user, [job.pk]) == 1
-    assert evaluations.evaluations_of(user, run.pk) == []
-    assert [found.id for found in selectors.runs_of(user)] == [run.pk]
-
-
-def test_a_dataset_that_an_evaluation_read_stays(user, imported, trained):
-    run, other = trained(), imported(title="other digits")
-    job = finished(services.evaluation_submit(user, run.pk, dataset=other.pk))
-    with pytest.raises(ActionRefused, match=r"Still used by Evaluation of a run \(#"):
-        services.jobs_delete(user, [other.pk])
-    assert services.jobs_delete(user, [other.pk, run.pk]) == 2
-    job.refresh_from_db()
-    assert job.trashed_at is not None
-
-
-def test_the_trash_lets_an_evaluation_go_before_the_run_whose_checkpoint_it_read(user, trained):
-    run = trained()
-    finished(services.evaluation_submit(user, run.pk))
-    services.jobs_delete(user, [run.pk])
-    Job.objects.filter(pk=run.pk).update(trashed_at=timezone.now() - timedelta(days=8))
-    housekeep()
-    assert Job.objects.filter(pk=run.pk).exists()
-    shutil.rmtree(storage().trash_dir, ignore_errors=True)
