@@ -152,11 +152,12 @@ def test_the_largest_picture_that_is_taken_fits_in_memory(tmp_path):
     path = tmp_path / "large.tif"
     Image.new("RGBA", (10_000, 8_000), (10, 20, 30, 128)).save(path)
     script = """
-import resource, sys
+import sys
 from pathlib import Path
 from engine.data.decode import decode
+from tests.kits.memory import peak_bytes
 print(decode(Path(sys.argv[1]).read_bytes()).getpixel((0, 0)))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+print(peak_bytes())
 """
     done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
     colour, peak_bytes = done.stdout.splitlines()

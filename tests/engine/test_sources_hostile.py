@@ -371,12 +371,13 @@ def test_any_damage_ends_in_a_message(tmp_path_factory, data, kind):
 
 
 _PEAK = """
-import resource, sys
+import sys
 from pathlib import Path
+from tests.kits.memory import peak_bytes
 from tests.kits.sources import opened
 with opened(Path(sys.argv[1])) as tree:
     assert all(tree.read(name) == b"tiny" for name in tree.names())
-    print(len(tree.names()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    print(len(tree.names()), peak_bytes())
 """
 
 

@@ -176,7 +176,7 @@ def test_both_killed(bench, make_job):
 
 
 def test_the_supervisor_killed_before_it_wrote_the_pid_down(bench, make_job):
-    job = make_job(steps=200)
+    job = make_job(steps=800)
     attempt = bench.start(job)
     bench.until_step(job, 3)
     bench.kill_supervisor(job)
@@ -186,7 +186,7 @@ def test_the_supervisor_killed_before_it_wrote_the_pid_down(bench, make_job):
     bench.until_ended(job)
     assert job.status == Status.SUCCEEDED
     assert f"pid={engine}" in bench.supervisor_output(job).split("adopted")[1]
-    assert_whole_curve(job, 200)
+    assert_whole_curve(job, 800)
 
 
 def test_redis_is_away_while_training(bench, make_job, redis_server):

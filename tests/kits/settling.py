@@ -29,8 +29,9 @@ from jobs.tail import Tail
 _MEASURED = """
 import resource, sys
 from engine.__main__ import main
+from tests.kits.memory import peak_bytes
 status = main(sys.argv[1:])
-print(max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+print(max(peak_bytes(), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024))
 raise SystemExit(status)
 """
 
@@ -49,7 +50,7 @@ def settle_measured(job: Job) -> tuple[Job, int]:
     done = subprocess.run(
         [sys.executable, "-c", _MEASURED, *_arguments(attempt)], stdout=subprocess.PIPE, check=False, text=True
     )
-    return _closed(attempt, done.returncode), int(done.stdout.split()[-1]) * 1024
+    return _closed(attempt, done.returncode), int(done.stdout.split()[-1])
 
 
 def settle_as(job: Job, done: Path) -> Job:
