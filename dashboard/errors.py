@@ -25,6 +25,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from django.db import DataError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
@@ -183,6 +184,12 @@ def _answer(request: HttpRequest, problem: Problem) -> HttpResponse:
     return render(request, template, {"problem": problem}, status=problem.status)
 
 
+UNSTORABLE = RequestInvalid(
+    "Something in this request is nothing that a database holds, such as a character of value 0.",
+    hint="Remove what no keyboard types, and send it again.",
+)
+
+
 class ErrorPages:
     """Answers in place of a view that raised one of our errors."""
 
@@ -193,6 +200,8 @@ class ErrorPages:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if "%00" in request.META.get("QUERY_STRING", ""):
+            return answer(request, UNSTORABLE)
         response = self.get_response(request)
         if response.status_code == 405 and request.path.startswith(API_PREFIX):
             hint = f"Use {response.headers.get('Allow', 'another method')}."
@@ -203,6 +212,8 @@ class ErrorPages:
         return response
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if isinstance(exception, DataError):
+            return answer(request, UNSTORABLE)
         return answer(request, exception) if isinstance(exception, FoveaError | Refusal) else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from django.db import DataError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
@@ -25,7 +26,7 @@ from dashboard.api import (
     uploads,
 )
 from dashboard.api.auth import BearerToken, PageSession
-from dashboard.errors import NotPermitted, NotSignedIn, Refusal, RequestInvalid, TooManyAttempts, answer
+from dashboard.errors import UNSTORABLE, NotPermitted, NotSignedIn, Refusal, RequestInvalid, TooManyAttempts, answer
 from dashboard.previews import PreviewError
 from wire.errors import ActionRefused, FoveaError, NotFound
 
@@ -123,9 +124,14 @@ def _unexpected(request: HttpRequest, error: Any) -> NoReturn:
     raise error
 
 
+def _unstorable(request: HttpRequest, error: Exception) -> HttpResponse:
+    return answer(request, UNSTORABLE)
+
+
 api.add_exception_handler(FoveaError, _our_error)
 api.add_exception_handler(Refusal, _our_error)
 api.add_exception_handler(ValidationError, _invalid)
+api.add_exception_handler(DataError, _unstorable)
 api.add_exception_handler(HttpError, _http_error)
 api.add_exception_handler(Http404, _no_such_thing)
 api.add_exception_handler(PreviewError, _no_pictures)

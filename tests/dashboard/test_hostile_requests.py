@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 
 import pytest
@@ -90,3 +91,16 @@ def test_an_id_of_nonsense_is_answered(api, made, route):
             given = {"job_id": ids_for(route, made), "run_id": made["run"], name: value}
             path = filled(route, **given)
             assert api.get(path).status_code in {200, 302, 404, 405, 409, 410, 412, 422, 503}, path[:200]
+
+
+def test_what_no_database_holds_is_refused_in_words(api):
+    answer = api.get("/api/v1/jobs?q=%00")
+    assert answer.status_code == 422
+    assert "value 0" in answer.json()["error"]["message"]
+    assert api.get("/datasets/?q=%00").status_code == 422
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud800"])
+def test_a_body_that_no_database_holds_is_never_our_fault(api, made, text):
+    answer = api.patch(f"/api/v1/jobs/{made['run']}", json.dumps({"title": text}), content_type="application/json")
+    assert answer.status_code < 500
