@@ -124,7 +124,7 @@ def _unexpected(request: HttpRequest, error: Any) -> NoReturn:
     raise error
 
 
-def _unstorable(request: HttpRequest, error: Exception) -> HttpResponse:
+def _unstorable(request: HttpRequest, error: Any) -> HttpResponse:
     return answer(request, UNSTORABLE)
 
 
