@@ -161,7 +161,7 @@ def test_an_archive_outlasts_a_cut_and_a_closed_tab(
     again.on("request", lambda request: created.append(request.url) if request.method == "POST" else None)
     drop(again, archive)
     again.get_by_role("button", name="Import", exact=True).click()
-    expect(again.locator("[data-import-state]")).to_contain_text("Imports when the upload is complete")
+    expect(again.locator("[data-start-state]")).to_contain_text("Imports when the upload is complete")
     assert arrived_bytes(stack) >= kept
     expect_imported(again, len(CLASSES) * N_PER_CLASS)
     assert not [url for url in created if "/api/v1/uploads" in url], "it was to go on, not to begin anew"

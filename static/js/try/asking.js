@@ -1,7 +1,7 @@
 // @ts-check
 /** Questions to a trained network. An image goes along with each of them: the server keeps none. */
 
-import { browserWorld } from "../new_dataset/server.js";
+import { browserWorld } from "../sources/server.js";
 
 /** `truth` is empty of what somebody brought. @typedef {{name: string, truth: string, picture: string, file: File | null, dataset: number, id: number}} TriedImage */
 /** @typedef {{label: number, name: string, probability: number}} Guess */
