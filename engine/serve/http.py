@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import select
+import socket
 import socketserver
 import sys
 import threading
@@ -30,6 +31,9 @@ N_BODIES = 4
 """Predictions whose images are in memory."""
 WAIT_AT_MOST_S = 30.0
 _SOCKET_TIMEOUT_S = 60.0
+_PIECE_BYTES = 1 << 16
+_LINGER_S = 2.0
+"""For how long the unread rest of a refused request is waited for."""
 
 log = logging.getLogger("engine.serve")
 
@@ -124,6 +128,7 @@ class Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
 class Handler(BaseHTTPRequestHandler):
     server: Server
     timeout = _SOCKET_TIMEOUT_S
+    _is_body_read = False
 
     def do_GET(self) -> None:
         if self.path != "/health":
@@ -168,6 +173,7 @@ class Handler(BaseHTTPRequestHandler):
                 hint="Send fewer or smaller images at once.",
             )
         body = memoryview(self.rfile.read(n_bytes))
+        self._is_body_read = True
         if len(body) != n_bytes:
             raise SpecInvalid("The request was cut short.", hint="Send it again.")
         try:
@@ -187,6 +193,19 @@ class Handler(BaseHTTPRequestHandler):
     def _refuse(self, error: FoveaError) -> None:
         problem = Problem(code=error.code, message=error.message, hint=error.hint)
         self._reply(_status(error), "application/json", problem.model_dump_json().encode())
+        if not self._is_body_read:
+            self._drop_body()
+
+    def _drop_body(self) -> None:
+        """Take what the asker is still sending: closed before that, its end breaks and it never reads the refusal."""
+        n_left = MAX_JSON_BYTES + MAX_REQUEST_BYTES
+        try:
+            self.connection.shutdown(socket.SHUT_WR)
+            self.connection.settimeout(_LINGER_S)
+            while n_left > 0 and (dropped := self.rfile.read1(_PIECE_BYTES)):
+                n_left -= len(dropped)
+        except OSError:
+            log.debug("The asker of %s neither sends nor leaves.", self.path)
 
     def _reply(self, status: int, mime: str, data: bytes) -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import signal
 import socket
 import subprocess
@@ -227,6 +228,18 @@ def test_a_huge_request_is_refused_unread(serving):
 
     assert b" 400 " in answer.splitlines()[0]
     assert b"at most 67.1 MB" in answer
+
+
+def test_a_refused_request_may_be_sent_to_its_end(serving):
+    with socket.socket(socket.AF_UNIX) as asker:
+        asker.settimeout(10)
+        asker.connect(str(serving.socket_path))
+        asker.sendall(f"POST /nothing HTTP/1.0\r\nContent-Length: {4 << 20}\r\n{JSON_BYTES_HEADER}: 2\r\n\r\n".encode())
+        select.select([asker], [], [], 10)  # the refusal is here before the body is sent
+
+        asker.sendall(bytes(4 << 20))
+
+        assert b" 404 " in asker.recv(1 << 16).splitlines()[0]
 
 
 def test_announced_and_sent_bytes_have_to_agree(serving, checkpoint):
