@@ -7,16 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from django.contrib.auth.models import User
 
-from dashboard.forms.import_form import Tab
-from dashboard.forms.import_sources import (
-    WAY_LABELS,
-    PathField,
-    SourceFields,
-    Way,
-    sentence_of,
-    values_of,
-    ways_offered,
-)
+from dashboard.forms.import_sources import PathField, SourceFields, Way, sentence_of, values_of, way_offered
 from jobs.evaluations import classification_for
 from jobs.models import Job
 from jobs.requests import ClassificationRequest, SourceRequest
@@ -77,25 +68,16 @@ class ClassifyForm:
         self.source = SourceFields(self.user, self._way(), shown)
 
     def _way(self) -> Way:
-        offered = ways_offered()
         wanted = self.way_wanted
         if self.data is None and not wanted and self.earlier:
             wanted = self.earlier.spec.source.kind
-        return next((way for way in offered if way == wanted), offered[0])
+        return way_offered(wanted)
 
     # What the page shows.
 
     @property
     def way(self) -> Way:
         return self.source.way
-
-    @property
-    def tabs(self) -> list[Tab]:
-        return [Tab(way, WAY_LABELS[way], way == self.way) for way in ways_offered()]
-
-    @property
-    def offers_folders(self) -> bool:
-        return "folder" in ways_offered()
 
     @property
     def folder(self) -> PathField:

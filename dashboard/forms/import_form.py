@@ -9,7 +9,7 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from dashboard.forms.card_form import CardForm, OptionField
-from dashboard.forms.import_sources import WAY_LABELS, SourceFields, Way, sentence_of, values_of, ways_offered
+from dashboard.forms.import_sources import SourceFields, Way, sentence_of, values_of, way_offered
 from jobs.access import job_for
 from jobs.models import Job
 from jobs.requests import ImportRequest, SourceRequest
@@ -19,13 +19,6 @@ from wire.specs import ImportOptions, ImportSpec
 
 MAX_NAME = 200
 PREFIX = "options"
-
-
-@dataclass(frozen=True, slots=True)
-class Tab:
-    way: Way
-    label: str
-    current: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +85,9 @@ class ImportForm:
         self.name_error = ""
 
     def _way(self, wanted: str) -> Way:
-        offered = ways_offered()
         if self.data is None and not wanted and self.earlier:
             wanted = self.earlier.spec.source.kind
-        return next((way for way in offered if way == wanted), offered[0])
+        return way_offered(wanted)
 
     @staticmethod
     def _sent(data: Mapping[str, str]) -> dict[str, Any]:
@@ -109,14 +101,6 @@ class ImportForm:
     @property
     def way(self) -> Way:
         return self.source.way
-
-    @property
-    def tabs(self) -> list[Tab]:
-        return [Tab(way, WAY_LABELS[way], way == self.way) for way in ways_offered()]
-
-    @property
-    def offers_folders(self) -> bool:
-        return "folder" in ways_offered()
 
     @property
     def name(self) -> str:

@@ -48,6 +48,19 @@ def ways_offered() -> tuple[Way, ...]:
     return ways if settings.IMPORT_ROOTS else tuple(way for way in ways if way in {"upload", "sample"})
 
 
+def way_offered(wanted: str) -> Way:
+    """The wanted one, or the first where it is not offered."""
+    offered = ways_offered()
+    return next((way for way in offered if way == wanted), offered[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    way: Way
+    label: str
+    current: bool
+
+
 @dataclass(frozen=True, slots=True)
 class PathField:
     """A text field for a path on the server; one of a list may be an upload instead."""
@@ -75,6 +88,14 @@ class SourceFields:
 
     def text(self, name: str) -> str:
         return self.values.get(name, "").strip()
+
+    @property
+    def tabs(self) -> list[Tab]:
+        return [Tab(way, WAY_LABELS[way], way == self.way) for way in ways_offered()]
+
+    @property
+    def offers_folders(self) -> bool:
+        return "folder" in ways_offered()
 
     @property
     def folders(self) -> list[PathField]:

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Dialog, Page, expect
 
-from tests.browser.stack import PROJECT_DIR, free_port, wait_for
-from tests.surroundings import shared_processes
+from tests.browser.serving import prepared_server
 
 pytestmark = pytest.mark.browser
 
@@ -33,33 +27,8 @@ class Served:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """In a process of its own: Playwright's event loop in this one bars Django's database."""
-    port = free_port()
-    kept = {name: text for name, text in os.environ.items() if name not in {"REDIS_URL", "DATABASE_URL"}}
-    own = {"DATA_DIR": str(tmp_path_factory.mktemp("dataset")), "PORT": str(port)}
-    with shared_processes():
-        process = subprocess.Popen(
-            [sys.executable, "manage.py", "shell", "-v", "0", "-c", SERVER],
-            cwd=PROJECT_DIR,
-            env=kept | own | {"DJANGO_SETTINGS_MODULE": "config.settings"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-    assert process.stdin
-    assert process.stdout
-    line = process.stdout.readline()
-    assert line, "the server ended"
-    wait_for("the server listens", lambda: _listens(port))
-    yield Served(f"http://127.0.0.1:{port}", **json.loads(line))
-    process.stdin.close()
-    process.wait(timeout=20)
-    process.stdout.close()
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+    with prepared_server(SERVER, tmp_path_factory.mktemp("dataset")) as (address, made):
+        yield Served(address, **made)
 
 
 @pytest.fixture

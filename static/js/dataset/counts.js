@@ -2,6 +2,7 @@
 /** Images per class and split as horizontal bars. Pure: no element is read or changed. */
 
 import { escapeText } from "../charts/plotly.js";
+import { stillLayout } from "../charts/still.js";
 import { formatCount } from "../format.js";
 
 /** @typedef {import("../charts/figure.js").Palette} Palette */
@@ -108,17 +109,11 @@ function layoutOf(rows, log, palette, size) {
     width: size.width,
     height: size.height,
     margin: size.scrolls ? MARGIN_AXIS_ABOVE : MARGIN,
-    autosize: false,
-    showlegend: false,
-    hovermode: "closest",
-    dragmode: false,
+    ...stillLayout(palette),
     barmode: log ? "group" : "stack",
     bargap: 0.28,
     bargroupgap: 0,
     font: { family: palette.font, size: 12, color: palette.text },
-    hoverlabel: { bgcolor: palette.surface, bordercolor: palette.line, font: { color: palette.text }, align: "left" },
-    paper_bgcolor: "rgba(0,0,0,0)",
-    plot_bgcolor: "rgba(0,0,0,0)",
     xaxis: {
       ...axis,
       type: log ? "log" : "linear",

@@ -1,6 +1,7 @@
 // @ts-check
 /** Widths and heights of the images as circles, larger where there are more. Pure. */
 
+import { stillLayout } from "../charts/still.js";
 import { formatCount } from "../format.js";
 
 /** @typedef {import("../charts/figure.js").Palette} Palette */
@@ -47,14 +48,7 @@ export function sizesFigure({ bin_px, sizes }, palette, size) {
     layout: {
       ...size,
       margin: { l: 58, r: 24, t: 18, b: 42 },
-      autosize: false,
-      showlegend: false,
-      hovermode: "closest",
-      dragmode: false,
-      font: { family: palette.font, size: 11, color: palette.muted },
-      hoverlabel: { bgcolor: palette.surface, bordercolor: palette.line, font: { color: palette.text }, align: "left" },
-      paper_bgcolor: "rgba(0,0,0,0)",
-      plot_bgcolor: "rgba(0,0,0,0)",
+      ...stillLayout(palette),
       xaxis: { ...axis, title: { text: "width (px)", standoff: 6 }, tickformat: ",d" },
       yaxis: { ...axis, title: { text: "height (px)", standoff: 8 }, tickformat: ",d" },
     },

@@ -34,7 +34,7 @@ export class AnswerView {
       if (event.target === dialog) dialog.close();
     });
     for (const button of dialog.querySelectorAll("[data-view-step]")) {
-      button.addEventListener("click", () => this.#step(Number(button.getAttribute("data-view-step"))));
+      button.addEventListener("click", () => this.#step(directionOf(button)));
     }
     this.#image.addEventListener("error", () => this.#fail("This picture cannot be drawn at the moment."));
     this.#image.addEventListener("load", () => {
@@ -100,7 +100,7 @@ export class AnswerView {
     this.#part("top").replaceChildren(...answer.top.map((each) => rowOf(each, each.label === answer.label)));
     found("[data-view='link']", HTMLAnchorElement, this.#dialog).href = `${datasetUrl}?image=${answer.sample}`;
     for (const button of this.#dialog.querySelectorAll("[data-view-step]")) {
-      const next = place + Number(button.getAttribute("data-view-step"));
+      const next = place + directionOf(button);
       // Not `disabled`, which would take the focus away at the end of the list.
       button.setAttribute("aria-disabled", String(next < 0 || next >= total));
     }
@@ -149,4 +149,9 @@ function rowOf({ name, probability }, right) {
   );
   row.classList.toggle("answer-is-true", right);
   return row;
+}
+
+/** @param {Element} button */
+function directionOf(button) {
+  return button.getAttribute("data-view-step") === "next" ? 1 : -1;
 }

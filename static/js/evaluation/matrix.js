@@ -2,6 +2,7 @@
 /** A confusion matrix as two heat maps, one of right answers and one of wrong ones. Pure. */
 
 import { escapeText } from "../charts/plotly.js";
+import { stillLayout } from "../charts/still.js";
 import { sharesOf } from "./confusion.js";
 
 /** @typedef {import("../charts/figure.js").Palette} Palette */
@@ -165,12 +166,9 @@ function layoutOf(matrix, palette, geometry, width) {
     width,
     height: heightOf(geometry),
     margin: { l: left, r: right, t: top, b: bottom, pad: 0 },
-    autosize: false,
-    showlegend: false,
+    ...stillLayout(palette),
     hovermode: false,
-    dragmode: false,
     font: { family: palette.font, size: 11, color: palette.text },
-    paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: mixed(palette.surface, palette.line, 0.4),
     xaxis: {
       ...axis,

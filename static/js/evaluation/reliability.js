@@ -1,6 +1,7 @@
 // @ts-check
 /** How often the network is right when it is so sure, and how many images are behind it. Pure. */
 
+import { stillLayout } from "../charts/still.js";
 import { formatCount, formatPercent } from "../format.js";
 
 /** @typedef {import("../charts/figure.js").Palette} Palette */
@@ -59,14 +60,7 @@ function layoutOf(palette, size) {
   return {
     ...size,
     margin: { l: 52, r: 18, t: 14, b: 42 },
-    autosize: false,
-    showlegend: false,
-    hovermode: "closest",
-    dragmode: false,
-    font: { family: palette.font, size: 11, color: palette.muted },
-    hoverlabel: { bgcolor: palette.surface, bordercolor: palette.line, font: { color: palette.text }, align: "left" },
-    paper_bgcolor: "rgba(0,0,0,0)",
-    plot_bgcolor: "rgba(0,0,0,0)",
+    ...stillLayout(palette),
     xaxis: {
       ...axis,
       ...shares,
