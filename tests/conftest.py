@@ -18,12 +18,23 @@ from tests.surroundings import Surroundings, shared_processes, until
 hypothesis.settings.register_profile("fovea", deadline=None)
 hypothesis.settings.load_profile("fovea")
 
+# Read when torch is imported, as in ``engine.__main__``: threads that spin while they wait take the cores from the
+# other test processes, and a training in a test then takes several times as long.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 PASSWORD = "correct horse battery"  # noqa: S105
 
 
 def pytest_unconfigure(config):
     if "PYTEST_XDIST_WORKER" not in os.environ:
         shutil.rmtree(settings.TEST_ROOT, ignore_errors=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """The folders with the longest files first: begun last, one of them alone would keep the whole run waiting."""
+    order = ("browser", "flow", "config", "digits", "engine", "jobs")
+    items.sort(key=lambda item: order.index(folder) if (folder := item.path.parent.name) in order else len(order))
 
 
 @pytest.fixture(scope="session")

@@ -86,7 +86,7 @@ def test_nothing_is_missing_and_nothing_doubled(stack: Stack, proxy: Proxy, page
 def test_a_killed_trainer_goes_on_as_if_nothing_had_happened(stack: Stack, page: Page) -> None:
     set_up(page, stack.address, stack.setup_code)
     import_sample(page)
-    settings = {"epochs": "25", "checkpoint_every": "40", "log_every": "4"}
+    settings = {"epochs": "12", "checkpoint_every": "40", "log_every": "4"}
     killed = start_training(page, **settings)
     wait_for("a checkpoint", lambda: _kinds(stack, killed).count("artifact.made") >= 2)
     os.kill(stack.trainer_pid(killed), signal.SIGKILL)

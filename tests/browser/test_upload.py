@@ -7,7 +7,9 @@ import io
 import re
 import zipfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from playwright.sync_api import Browser, BrowserContext, FilePayload, Page, expe
 from tests.browser.pages import PASSWORD, set_up
 from tests.browser.proxy import Proxy
 from tests.browser.stack import Stack, wait_for
+from tests.surroundings import shared_processes
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -25,10 +28,23 @@ N_PER_CLASS = 12
 SLOW_BYTES_PER_S = 1.5 * 2**20
 
 
-@pytest.fixture
-def stack(tmp_path: Path, folder: Path) -> Iterator[Stack]:
-    with Stack(tmp_path / "data", IMPORT_ROOTS=str(folder.parent)) as running:
-        yield running
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory, folder: Path) -> Iterator[Stack]:
+    running = Stack(tmp_path_factory.mktemp("upload") / "data", IMPORT_ROOTS=str(folder.parent))
+    with shared_processes():
+        running.start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def cookies(browser: Browser, stack: Stack) -> list[Any]:
+    """Of the first person, who is signed in."""
+    context = browser.new_context()
+    set_up(context.new_page(), stack.address, stack.setup_code)
+    found: list[Any] = context.cookies()
+    context.close()
+    return found
 
 
 @pytest.fixture
@@ -38,17 +54,21 @@ def proxy(stack: Stack) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def context(browser: Browser, stack: Stack, proxy: Proxy) -> Iterator[BrowserContext]:
-    """Signed in, and through the proxy."""
+def context(browser: Browser, stack: Stack, proxy: Proxy, cookies: list[Any]) -> Iterator[BrowserContext]:
+    """Signed in, and through the proxy; no upload is left for the next test."""
     made = browser.new_context(
         base_url=f"http://127.0.0.1:{proxy.port}", viewport={"width": 1440, "height": 900}, locale="en-GB"
     )
     made.set_default_timeout(30_000)
-    page = made.new_page()
-    set_up(page, f"http://127.0.0.1:{proxy.port}", stack.setup_code)
-    page.close()
+    made.add_cookies(cookies)
     yield made
     made.close()
+    with closing(browser.new_context(base_url=stack.address)) as after:
+        after.add_cookies(cookies)
+        page = after.new_page()
+        page.goto("/datasets/new/")
+        delete_uploads(page)
+    wait_for("no upload is left", lambda: not arrived_bytes(stack))
 
 
 @pytest.fixture(scope="module")

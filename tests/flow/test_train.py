@@ -125,7 +125,8 @@ def test_a_folder_that_is_gone_fails_the_run_and_says_so(user, digits):
 def test_suspended_with_a_checkpoint_and_woken(user, digits):
     job = train(user, digits, epochs=6)
     dispatch()
-    until(lambda: Job.objects.get(pk=job.pk).done > 5, timeout_s=PATIENCE_S)
+    # Before it trains it counts the images that it decodes.
+    until(lambda: Job.objects.filter(pk=job.pk, stage="train", done__gt=5).exists(), timeout_s=PATIENCE_S)
     assert services.trainings_suspend(wait_s=60) == 0
     job.refresh_from_db()
     assert job.status == Status.PAUSED, log_of(job)
