@@ -34,6 +34,7 @@ VERBS = {
     "import": "engine.importing.pipeline:run",
     "evaluate": "engine.evaluate.verb:run",
     "classify": "engine.classify.verb:run",
+    "export": "engine.export.verb:run",
 }
 EXIT_STATUS: dict[Outcome, int] = {"succeeded": 0, "failed": 64, "errored": 70, "cancelled": 75, "paused": 75}
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from typing import TypeVar
 
-from wire.cards import Card, FormatCard, ModelCard, SampleCard, TaskCard
+from wire.cards import BackendCard, Card, FormatCard, ModelCard, SampleCard, TaskCard
 from wire.errors import SpecInvalid
 
 BUILTIN_TASKS = ("engine.tasks.classification.card",)
@@ -21,6 +21,12 @@ BUILTIN_MODELS = (
     "engine.models.efficientnet.card",
     "engine.models.convnext.card",
     "engine.models.vit.card",
+    "engine.models.swin.card",
+)
+BUILTIN_BACKENDS = (
+    "engine.export.backends.pytorch.card",
+    "engine.export.backends.onnx.card",
+    "engine.export.backends.tensorrt_rtx.card",
 )
 BUILTIN_FORMATS = ("engine.formats.folder.card", "engine.formats.lists.card")
 BUILTIN_SAMPLES = ("engine.formats.samples.digits_card",)
@@ -53,6 +59,11 @@ def task_cards() -> dict[str, TaskCard]:
 @cache
 def model_cards() -> dict[str, ModelCard]:
     return _collect(ModelCard, BUILTIN_MODELS, "fovea.models")
+
+
+@cache
+def backend_cards() -> dict[str, BackendCard]:
+    return _collect(BackendCard, BUILTIN_BACKENDS, "fovea.backends")
 
 
 @cache

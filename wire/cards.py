@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
+
+from wire.specs import ExportPrecision
 
 
 class NoOptions(BaseModel):
@@ -77,6 +80,24 @@ class FormatCard(Card):
     """A layout that people bring images in. The implementation is an ``engine.formats.DatasetFormat``."""
 
     task: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackendCard(Card):
+    """What runs an exported model. The implementation is an ``engine.export.backends.Backend``."""
+
+    precisions: tuple[ExportPrecision, ...]
+    requires: tuple[str, ...] = ()
+    """Modules that have to be installed where it converts."""
+    needs_cuda: bool = False
+    """Its models run on a GPU alone; without one they are built and their verdict is "not run"."""
+    licence: str = ""
+    """Of the runtime."""
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Those of ``requires`` that are not installed here. Loads none of them."""
+        return tuple(module for module in self.requires if find_spec(module) is None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

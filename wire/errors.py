@@ -13,6 +13,9 @@ FoveaError                      code, message (names the thing and its value), h
 │   ├── WeightsMismatch         weights.mismatch
 │   ├── CheckpointMissing       checkpoint.missing
 │   ├── CheckpointDamaged       checkpoint.damaged
+│   ├── OperatorRefused         export.operator_refused
+│   ├── EngineNotBuilt          export.not_built
+│   ├── CalibrationTooSmall     export.calibration_too_small
 │   ├── LossNotFinite           loss.not_finite
 │   ├── OutOfMemory             device.out_of_memory
 │   ├── DeviceMissing           device.missing
@@ -97,6 +100,24 @@ class CheckpointMissing(UserError):
 
 class CheckpointDamaged(UserError):
     code = "checkpoint.damaged"
+
+
+class OperatorRefused(UserError):
+    """The model computes something that the target does not know; the message names it."""
+
+    code = "export.operator_refused"
+
+
+class EngineNotBuilt(UserError):
+    """The target's own compiler gave no engine."""
+
+    code = "export.not_built"
+
+
+class CalibrationTooSmall(UserError):
+    """Too few training images to find the ranges of INT8 values."""
+
+    code = "export.calibration_too_small"
 
 
 class LossNotFinite(UserError):

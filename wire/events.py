@@ -77,7 +77,7 @@ class ArtifactMade(_Event):
     """A file or folder is complete and durable. ``path`` is relative to the job's directory."""
 
     kind: Literal["artifact.made"] = "artifact.made"
-    artifact: Literal["dataset", "checkpoint", "report", "predictions"]
+    artifact: Literal["dataset", "checkpoint", "report", "predictions", "export"]
     name: str
     path: str
     sha256: str

@@ -83,6 +83,10 @@ class JobDir:
         return self.artifacts_dir / "classification"
 
     @property
+    def export_dir(self) -> Path:
+        return self.artifacts_dir / "export"
+
+    @property
     def scratch_dir(self) -> Path:
         """Temporary files of a running attempt; removed at its end and before the next one."""
         return self.path / "scratch"
@@ -142,6 +146,38 @@ class PredictionsDir:
     @property
     def predictions_path(self) -> Path:
         return self.path / "predictions.sqlite"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportDir:
+    """What an export leaves; its report names the other files."""
+
+    path: Path
+
+    @property
+    def report_path(self) -> Path:
+        """JSON of ``wire.exports.ExportReport``."""
+        return self.path / "report.json"
+
+    @property
+    def model_path(self) -> Path:
+        """The ONNX graph: what is delivered, or what engines were built from."""
+        return self.path / "model.onnx"
+
+    @property
+    def weights_path(self) -> Path:
+        return self.path / "weights.safetensors"
+
+    @property
+    def predictions_path(self) -> Path:
+        """The answer about each image that it was verified on, as in ``PredictionsDir``; absent where it was not."""
+        return self.path / "predictions.sqlite"
+
+    def engine_path(self, compute_capability: str) -> Path:
+        return self.path / "engines" / f"sm{compute_capability.replace('.', '')}.engine"
+
+    def golden_path(self, n: int) -> Path:
+        return self.path / "golden" / f"{n}.png"
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,8 +52,23 @@ AskedImage: TypeAlias = Annotated[StoredImage | SentImage, Field(discriminator="
 
 
 class CheckpointFile(Strict):
+    """A network as the training left it."""
+
+    kind: Literal["checkpoint"] = "checkpoint"
     path: str
     sha256: str = ""
+
+
+class ExportFolder(Strict):
+    """A network as an export left it, to be run by its own runtime."""
+
+    kind: Literal["export"] = "export"
+    path: str
+    sha256: str
+    """Of the report in it, which holds those of the other files."""
+
+
+AskedNetwork: TypeAlias = Annotated[CheckpointFile | ExportFolder, Field(discriminator="kind")]
 
 
 class PictureRequest(Strict):
@@ -65,7 +80,7 @@ class PictureRequest(Strict):
 
 
 class PredictRequest(Strict):
-    checkpoint: CheckpointFile
+    network: AskedNetwork
     images: tuple[AskedImage, ...] = Field(min_length=1, max_length=MAX_IMAGES)
     top: int = Field(5, ge=1, le=MAX_TOP)
 
@@ -114,7 +129,7 @@ class ImageAnswer(_Told):
     decode_ms: float = 0.0
     """Reading and resizing."""
     forward_ms: float = 0.0
-    """The network alone."""
+    """The network alone; of an export with its own resizing."""
     error: Problem | None = None
 
 
@@ -123,7 +138,7 @@ class Answer(_Told):
     image_px: int
     images: tuple[ImageAnswer, ...]
     load_ms: float
-    """What loading torch and the checkpoint took; 0 where both were there."""
+    """What loading torch and the network took; 0 where both were there."""
 
 
 class Explanation(_Told):

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
+from wire.specs.exports import CalibrationOptions, ExportPrecision, ExportSpec, VerificationOptions
 from wire.specs.imports import (
     Duplicates,
     FromFolder,
@@ -47,6 +48,7 @@ __all__ = [
     "AnySpec",
     "Augmentation",
     "BestBy",
+    "CalibrationOptions",
     "CheckpointRef",
     "Choice",
     "ClassifySpec",
@@ -55,6 +57,8 @@ __all__ = [
     "Duplicates",
     "EvaluateSpec",
     "ExitReport",
+    "ExportPrecision",
+    "ExportSpec",
     "FromCheckpoint",
     "FromFolder",
     "FromLists",
@@ -73,9 +77,10 @@ __all__ = [
     "Source",
     "TrainOptions",
     "TrainSpec",
+    "VerificationOptions",
 ]
 
-AnySpec: TypeAlias = TrainSpec | ImportSpec | EvaluateSpec | ClassifySpec
+AnySpec: TypeAlias = TrainSpec | ImportSpec | EvaluateSpec | ClassifySpec | ExportSpec
 SPEC: TypeAdapter[AnySpec] = TypeAdapter(Annotated[AnySpec, Field(discriminator="verb")])
 
 

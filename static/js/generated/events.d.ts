@@ -45,7 +45,7 @@ export interface Notice {
 /** A file or folder is complete and durable. `path` is relative to the job's directory. */
 export interface ArtifactMade {
   kind: "artifact.made";
-  artifact: "dataset" | "checkpoint" | "report" | "predictions";
+  artifact: "dataset" | "checkpoint" | "report" | "predictions" | "export";
   name: string;
   path: string;
   sha256: string;
