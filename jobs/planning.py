@@ -62,6 +62,7 @@ RECIPES: dict[str, Recipe] = {
     # No normalisation layers: larger steps diverge.
     "alexnet": Recipe(learning_rate=3e-4, weight_decay=0.01),
     "convnext_tiny": Recipe(learning_rate=5e-4),
+    "swin_tiny": Recipe(learning_rate=5e-4),
     "vit_small": Recipe(learning_rate=5e-4),
 }
 """A model that is not listed trains by ``Recipe()``."""

@@ -25,7 +25,7 @@ def test_the_catalogue_loads_nothing_heavy():
 def test_the_models_on_offer():
     assert list(model_cards()) == [
         "lenet5", "resnet20", "alexnet", "googlenet", "resnet18", "resnet50",
-        "mobilenet_v3_small", "efficientnet_b0", "convnext_tiny", "vit_small",
+        "mobilenet_v3_small", "efficientnet_b0", "convnext_tiny", "vit_small", "swin_tiny",
     ]  # fmt: skip
 
 

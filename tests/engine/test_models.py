@@ -111,6 +111,16 @@ class TestViTSmall(ModelKit):
         torch.testing.assert_close(rows, torch.full_like(rows, 0.5))
 
 
+class TestSwinTiny(ModelKit):
+    name = "swin_tiny"
+
+    def test_maps_that_are_no_whole_windows_are_padded(self):
+        network = self.drawn().eval()
+        with torch.no_grad():
+            for image_px in (56, 60, 112):
+                assert network(torch.zeros(1, 3, image_px, image_px)).shape == (1, 5)
+
+
 def test_every_model_has_a_kit():
     assert {kit.name for kit in ModelKit.__subclasses__()} >= set(model_cards())
 
