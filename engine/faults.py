@@ -7,6 +7,8 @@ import errno
 from wire.errors import DiskFull, FoveaError, OutOfMemory, Unexpected
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_NO_MEMORY = ("can't allocate memory", "Failed to allocate memory", "bad_alloc", "bad allocation")
+"""As torch, ONNX Runtime and what else is compiled say it."""
 
 
 def as_fovea_error(error: BaseException) -> FoveaError:
@@ -17,7 +19,7 @@ def as_fovea_error(error: BaseException) -> FoveaError:
     if isinstance(error, OSError) and error.errno in _NO_SPACE:
         where = f" while writing {error.filename}" if error.filename else ""
         return DiskFull(f"The disk is full{where}.", hint="Free some space, then start the job again: it continues.")
-    if isinstance(error, MemoryError) or "can't allocate memory" in text:
+    if isinstance(error, MemoryError) or any(words in text for words in _NO_MEMORY):
         return OutOfMemory(
             "The machine's memory (RAM) is used up.",
             hint="Choose a smaller batch size or image size, or wait until other jobs have ended.",

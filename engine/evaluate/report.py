@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any
 
+from engine.predict.matching import SPLIT_LABELS, Note
+from engine.predict.publishing import job_id_of
 from engine.predict.session import Session
-from wire.errors import DatasetInvalid
 from wire.evaluation import EvaluationReport, SplitEvaluation
 from wire.layout import JobDir
 from wire.manifests import DatasetManifest, SplitName
 from wire.specs import EvaluateSpec
-
-SPLIT_LABELS: Final[dict[SplitName, str]] = {"train": "training", "val": "validation", "test": "test"}
-_NAMED: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """Stands in the report as a sentence, and on the page as a notice."""
-
-    code: str
-    text: str
-    level: Literal["info", "warning"] = "info"
 
 
 def make_report(
@@ -67,39 +54,11 @@ def make_meta(report: EvaluationReport) -> dict[str, Any]:
     }
 
 
-def job_id_of(path: Path) -> int | None:
-    """Which job an artifact belongs to; None where it lies in no data directory."""
-    for folder in path.parents:
-        if folder.parent.name == "jobs" and folder.name.isdecimal():
-            return int(folder.name)
-    return None
-
-
 def split_note(manifest: DatasetManifest, split: SplitName, *, known: bool = False) -> Note:
     """That a split is left out; ``known`` where it has images, but none of a class that the checkpoint knows."""
     of_what = "images of a class that the checkpoint knows" if known else "images"
     text = f"The dataset {manifest.name!r} has no {SPLIT_LABELS[split]} {of_what}."
     return Note(f"evaluation.no_{split}", text, "warning" if known else "info")
-
-
-def no_class_in_common(
-    classes: Sequence[str], manifest: DatasetManifest, splits: Sequence[SplitName]
-) -> DatasetInvalid:
-    """Args: ``splits`` where only these lack the classes of the checkpoint."""
-    where = f" in {' or '.join(SPLIT_LABELS[split] for split in splits)}" if splits else ""
-    return DatasetInvalid(
-        f"The dataset {manifest.name!r} has no image{where} of a class that the checkpoint knows: its classes are "
-        f"{named(manifest.classes)}, those of the checkpoint {named(classes)}.",
-        hint="Choose a dataset whose classes have the same names.",
-    )
-
-
-def classes_note(names: Sequence[str], n_images: int) -> Note:
-    text = (
-        f"{n_images:,} {'image is' if n_images == 1 else 'images are'} left out: the checkpoint does not know "
-        f"{'the class' if len(names) == 1 else 'the classes'} {named(names)}."
-    )
-    return Note("evaluation.classes_left_out", text, "warning")
 
 
 def precision_note(session: Session) -> Note:
@@ -116,9 +75,3 @@ def not_finite_note(split: SplitName, n_without: int, n_images: int) -> Note:
         "they count as wrong, and the loss is unknown."
     )
     return Note("evaluation.not_finite", text, "warning")
-
-
-def named(names: Sequence[str]) -> str:
-    """Some names for a sentence, and how many more there are."""
-    first = ", ".join(repr(name) for name in names[:_NAMED])
-    return first + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")

@@ -20,22 +20,14 @@ from engine.data.loader import BatchLoader
 from engine.device import Device, choose_device, n_physical_cores
 from engine.emit import Throttle
 from engine.evaluate.metrics import TOP, split_evaluation
-from engine.evaluate.report import (
-    Note,
-    classes_note,
-    make_meta,
-    make_report,
-    no_class_in_common,
-    not_finite_note,
-    precision_note,
-    split_note,
-)
+from engine.evaluate.report import make_meta, make_report, not_finite_note, precision_note, split_note
 from engine.predict.answers import UNKNOWN, Answers, joined, read_answers
+from engine.predict.matching import Note, check_match, classes_note, no_class_in_common, numbers_of
 from engine.predict.publishing import clean, publish
 from engine.predict.session import Session
 from engine.store.predictions import Prediction, PredictionsWriter
 from engine.store.reader import DatasetReader
-from wire.errors import DatasetInvalid, SpecInvalid
+from wire.errors import DatasetInvalid
 from wire.evaluation import SplitEvaluation
 from wire.events import AttemptStarted, Notice, Outcome, Progress
 from wire.layout import PredictionsDir
@@ -68,7 +60,7 @@ def run(spec: EvaluateSpec, context: Context) -> Outcome:
         device = choose_device(spec.device)
         path = context.job.resolve(spec.checkpoint.path)
         session = Session.open(path, sha256=spec.checkpoint.sha256, device=device.torch)
-        _check_task(session, reader.manifest)
+        check_match(session.task, session.classes, reader.manifest)
         try:
             _Evaluation(spec, context, reader, session, device).run(splits, beside)
         except (_Stopped, DecodingStopped):
@@ -86,16 +78,6 @@ def _splits(spec: EvaluateSpec, manifest: DatasetManifest) -> tuple[SplitName, .
     return there
 
 
-def _check_task(session: Session, manifest: DatasetManifest) -> None:
-    if manifest.task != session.task:
-        raise SpecInvalid(
-            f"The dataset {manifest.name!r} is for the task {manifest.task!r}, the checkpoint for {session.task!r}.",
-            hint="Choose a dataset of the checkpoint's task.",
-        )
-    if not set(session.classes) & set(manifest.classes):
-        raise no_class_in_common(session.classes, manifest, ())
-
-
 class _Evaluation:
     """One evaluation under way."""
 
@@ -109,8 +91,9 @@ class _Evaluation:
         self._device = device
         self._throttle = Throttle(_PROGRESS_INTERVAL_S)
         self._n_rows = self._n_done = 0
-        label_of = {name: label for label, name in enumerate(session.classes)}
-        self._label_of_K = np.array([label_of.get(name, UNKNOWN) for name in reader.manifest.classes], np.int64)
+        number_of = numbers_of(session.classes, reader.manifest)
+        n_labels = len(reader.manifest.classes)
+        self._label_of_K = np.array([number_of.get(label, UNKNOWN) for label in range(n_labels)], np.int64)
 
     def run(self, splits: Sequence[SplitName], beside: Path) -> None:
         manifest, folder = self._reader.manifest, PredictionsDir(beside)

@@ -1,4 +1,4 @@
-"""How a folder of answers becomes an artifact: whole and durable first, then in its place, then announced."""
+"""How a folder becomes an artifact: whole and durable first, then in its place, then announced."""
 
 from __future__ import annotations
 
@@ -23,19 +23,24 @@ def clean(context: Context, target: Path) -> Path:
 
 
 def publish(
-    context: Context, beside: Path, target: Path, *, artifact: Literal["report", "predictions"], meta: dict[str, Any]
+    context: Context,
+    beside: Path,
+    target: Path,
+    *,
+    artifact: Literal["report", "predictions", "export"],
+    meta: dict[str, Any],
 ) -> None:
     """Move the complete folder to its place and announce it; events first, so that none is behind the artifact.
 
     The hash is that of the report, or where there is none of the predictions.
     """
-    files = [*beside.iterdir()]
-    for path in (*files, beside):
+    paths = [*beside.rglob("*")]
+    for path in (*paths, beside):
         fsync_path(path)
     folder = PredictionsDir(beside)
-    with (folder.report_path if artifact == "report" else folder.predictions_path).open("rb") as file:
+    with (folder.predictions_path if artifact == "predictions" else folder.report_path).open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    n_bytes = sum(path.stat().st_size for path in files)
+    n_bytes = sum(path.stat().st_size for path in paths if path.is_file())
     target.parent.mkdir(parents=True, exist_ok=True)
     beside.rename(target)
     fsync_path(target.parent)
@@ -51,3 +56,11 @@ def publish(
         )
     )
     context.sink.sync()
+
+
+def job_id_of(path: Path) -> int | None:
+    """Which job an artifact belongs to; None where it lies in no data directory."""
+    for folder in path.parents:
+        if folder.parent.name == "jobs" and folder.name.isdecimal():
+            return int(folder.name)
+    return None

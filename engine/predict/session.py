@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self, cast
+from typing import Any, Final, Self, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from torch import Tensor, nn
 
 from engine.catalog import find_card, model_cards
@@ -43,6 +43,8 @@ class Session:
     std: tuple[float, ...]
     task: str
     model: str
+    model_options: dict[str, Any]
+    """All of them, with what the checkpoint leaves to the card's defaults."""
     step: int
     n_parameters: int
     device: torch.device
@@ -65,7 +67,7 @@ class Session:
             )
         payload = read_checkpoint(path, sha256=sha256)
         try:
-            return cls._of(payload, device)
+            return cls.of(payload, device)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             # A full device is no fault of the file.
             if isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error):
@@ -77,8 +79,15 @@ class Session:
             ) from error
 
     @classmethod
-    def _of(cls, payload: Payload, device: torch.device) -> Self:
-        network = _network(payload)
+    def of(cls, payload: Payload, device: torch.device = torch.device("cpu")) -> Self:  # noqa: B008 - immutable
+        """The network of what a checkpoint holds.
+
+        Raises:
+            SpecInvalid: its model is not installed here, or it is for another task.
+            KeyError, TypeError, ValueError, RuntimeError: something is absent, or the weights do not fit.
+        """
+        options = _model_options(payload)
+        network = _network(payload, options)
         network = network.to(device, memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
         mean, std = tuple(payload["mean"]), tuple(payload["std"])
         n_channels = _n_channels(payload)
@@ -92,6 +101,7 @@ class Session:
             std=std,
             task=payload["task"],
             model=payload["model"],
+            model_options=options.model_dump(mode="json"),
             step=payload["step"],
             n_parameters=sum(parameter.numel() for parameter in network.parameters()),
             device=device,
@@ -145,7 +155,7 @@ def _n_channels(payload: Payload) -> int:
     return 1 if payload["colour"] == "grey" else 3
 
 
-def _network(payload: Payload) -> nn.Module:
+def _model_options(payload: Payload) -> BaseModel:
     if payload["task"] != TASK:
         raise SpecInvalid(
             f"The checkpoint is for the task {payload['task']!r}; only {TASK!r} can be put to use here.",
@@ -153,10 +163,13 @@ def _network(payload: Payload) -> nn.Module:
         )
     card = find_card(model_cards(), payload["model"], what="model")
     try:
-        options = card.options.model_validate(payload["model_options"])
+        return card.options.model_validate(payload["model_options"])
     except ValidationError as error:
         raise ValueError(f"options of {card.label}: {error.errors()[0]['msg']}") from error
-    architecture: Architecture = card.load()
+
+
+def _network(payload: Payload, options: BaseModel) -> nn.Module:
+    architecture: Architecture = model_cards()[payload["model"]].load()
     # Weights are drawn only to be replaced: what draws elsewhere in the process must not notice.
     with torch.random.fork_rng(devices=[]):
         network = architecture.build(

@@ -8,11 +8,12 @@ with a root of its own makes ``Serving(root, socket_path)``, calls ``start()`` a
         job = import_job(user)
         write_dataset(storage().job(job.pk).dataset_dir, [("train", 0, picture_bytes())])
 
-``write_checkpoint`` imports torch: mark such a test slow.
+``write_checkpoint`` and ``write_onnx_export`` import torch: mark such a test slow.
 """
 
 from __future__ import annotations
 
+import hashlib
 import http.client
 import io
 import json
@@ -29,6 +30,7 @@ from PIL import Image
 
 from engine.store.writer import DatasetWriter, NewSample
 from tests.surroundings import shared_processes, until
+from wire.layout import ExportDir
 from wire.manifests import DatasetManifest, SizeRange, SplitName
 from wire.serving import JSON_BYTES_HEADER
 
@@ -179,6 +181,23 @@ def write_checkpoint(
         "precision": "fp32",
     }
     return write_durable(payload, path, scratch_dir=path.parent / "scratch").sha256
+
+
+def write_onnx_export(folder: ExportDir, checkpoint_path: Path, **changes: Any) -> str:
+    """What an export of that checkpoint leaves, its model a true one; returns the hash of its report."""
+    from engine.export.graph import save_model, whole_model
+    from engine.export.network import network_model
+    from engine.predict.session import Session
+    from tests.kits.exported import write_export_folder  # knows the database, which browser tests must not load
+
+    session = Session.open(checkpoint_path)
+    facts = {name: getattr(session, name) for name in ("classes", "image_px", "resize", "colour", "mean", "std")}
+    report = write_export_folder(folder, **facts | changes)
+    save_model(whole_model(network_model(session, "fp32"), session), folder.model_path)
+    sha256 = hashlib.sha256(folder.model_path.read_bytes()).hexdigest()
+    files = [file.model_copy(update={"sha256": sha256} if file.role == "model" else {}) for file in report.files]
+    folder.report_path.write_text(report.model_copy(update={"files": tuple(files)}).model_dump_json())
+    return hashlib.sha256(folder.report_path.read_bytes()).hexdigest()
 
 
 def _size(data: bytes) -> tuple[int, int]:

@@ -39,9 +39,13 @@ raise SystemExit(status)
 def settle(job: Job) -> Job:
     """Do a queued job now."""
     attempt = _begun(job)
+    return _closed(attempt, engine_here(_arguments(attempt)))
+
+
+def engine_here(arguments: Sequence[str]) -> int:
+    """``python -m engine`` inside the test; returns its exit status."""
     with _as_before():
-        status = main(_arguments(attempt))
-    return _closed(attempt, status)
+        return main(arguments)
 
 
 def settle_measured(job: Job) -> tuple[Job, int]:
