@@ -28,6 +28,11 @@ def may_change(user: User, job: Job) -> bool:
     return job.part_of is not None and job.part_of.owner_id == user.pk
 
 
+def may_override(user: User, export: Job) -> bool:
+    """Answer for an export that failed: the owner of its run and administrators."""
+    return user.is_staff or (export.part_of is not None and export.part_of.owner_id == user.pk)
+
+
 def job_for(user: User, job_id: int, *, change: bool = False) -> Job:
     """The job, if the user may see it.
 

@@ -35,7 +35,7 @@ _WAITS_FOR_LANE = {
     "import": f"Waiting for one of {MOST_IMPORTS} running imports to end",
     "classify": "Waiting for another classification to end",
 }
-_HOLDS_DEVICE = {"evaluate": "evaluation"}
+_HOLDS_DEVICE = {"evaluate": "evaluation", "export": "export"}
 """What a job that uses a device is called, where it is no run."""
 
 log = logging.getLogger(__name__)

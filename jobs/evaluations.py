@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from django.contrib.auth.models import User
 from pydantic import ValidationError
 
 from engine.store.predictions import PredictionsReader
-from jobs.access import job_for, run_for, visible_jobs
+from jobs.access import run_for, visible_jobs
 from jobs.checkpoints import checkpoint_chosen
 from jobs.lineage import dataset_trained_on, splits_present
-from jobs.models import Artifact, Job
+from jobs.models import Job
+from jobs.parts import files_gone, made_dir, part_for
 from jobs.selectors import JobSummary, jobs_of
 from jobs.states import ENDED, Status
-from jobs.storage import storage
-from wire.errors import ActionRefused, NotFound
+from wire.errors import NotFound
 from wire.evaluation import EvaluationReport
 from wire.layout import PredictionsDir
-
-_NAMES = {"evaluate": "evaluation", "classify": "classification"}
-_MADE = {"evaluate": "report", "classify": "predictions"}
-"""Verb -> kind of the artifact that holds the predictions."""
 
 
 def evaluations_of(user: User, run_id: int) -> list[JobSummary]:
@@ -54,19 +48,12 @@ def evaluation_of(user: User, run_id: int, evaluation_id: int | None = None) -> 
 
 def evaluation_for(user: User, job_id: int) -> Job:
     """Raises ``NotFound`` where the user may not see it, or it is something else."""
-    return _part_for(user, job_id, "evaluate")
+    return part_for(user, job_id, "evaluate")
 
 
 def classification_for(user: User, job_id: int) -> Job:
     """Raises ``NotFound`` where the user may not see it, or it is something else."""
-    return _part_for(user, job_id, "classify")
-
-
-def _part_for(user: User, job_id: int, verb: str) -> Job:
-    job = job_for(user, job_id)
-    if job.verb != verb:
-        raise NotFound(f"#{job_id} ({job.title}) is no {_NAMES[verb]}.", hint="Choose one from the page of its run.")
-    return job
+    return part_for(user, job_id, "classify")
 
 
 def why_not_evaluated(run: Job) -> str:
@@ -96,13 +83,13 @@ def report_of(evaluation: Job) -> EvaluationReport:
         ActionRefused: it has not succeeded, or not yet.
         NotFound: its files are gone, or cannot be read.
     """
-    path = PredictionsDir(_made_dir(evaluation)).report_path
+    path = PredictionsDir(made_dir(evaluation)).report_path
     try:
         return EvaluationReport.model_validate_json(path.read_bytes())
     except FileNotFoundError:
-        raise _gone(evaluation, "is gone") from None
+        raise files_gone(evaluation, "is gone") from None
     except (OSError, ValidationError):
-        raise _gone(evaluation, "cannot be read") from None
+        raise files_gone(evaluation, "cannot be read") from None
 
 
 def predictions_reader(job: Job) -> PredictionsReader:
@@ -112,24 +99,7 @@ def predictions_reader(job: Job) -> PredictionsReader:
         ActionRefused: it has not succeeded, or not yet.
         NotFound: its files are gone.
     """
-    folder = _made_dir(job)
+    folder = made_dir(job)
     if not PredictionsDir(folder).predictions_path.is_file():
-        raise _gone(job, "is gone")
+        raise files_gone(job, "is gone")
     return PredictionsReader(folder)
-
-
-def _made_dir(job: Job) -> Path:
-    made = Artifact.objects.filter(made_by=job, kind=_MADE[job.verb], trashed_at=None).first()
-    if made is not None:
-        return storage().job(job.pk).resolve(made.path)
-    if Status(job.status) in ENDED:
-        raise ActionRefused(
-            f"{job.title} found nothing: it is {job.status}.", hint=job.error_hint or "Start it again from its run."
-        )
-    raise ActionRefused(f"{job.title} is {job.status}; there is no result yet.", hint="Wait until it has ended.")
-
-
-def _gone(job: Job, what: str) -> NotFound:
-    return NotFound(
-        f"The result of {job.title} (#{job.pk}) {what} on the server's disk.", hint="Delete it and start it again."
-    )

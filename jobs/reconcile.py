@@ -41,7 +41,10 @@ def _adopt(attempt: Attempt) -> bool:
 
 
 def _wake_sleepers() -> None:
-    """Jobs whose dataset was ready at the very moment when they began to wait for it."""
-    waiting = Job.objects.filter(status=Status.WAITING).values_list("spec", flat=True)
-    for import_id in {found for spec in waiting if (found := dataset_job_id(spec)) is not None}:
-        wake_dependents(import_id)
+    """Jobs that began to wait at the very moment when what they wait for was ready, and whom nobody woke."""
+    waiting = Job.objects.filter(status=Status.WAITING)
+    imports = {dataset_job_id(spec) for spec in waiting.filter(verb="train").values_list("spec", flat=True)}
+    runs = set(waiting.filter(verb="export").values_list("part_of", flat=True))
+    for job_id in imports | runs:
+        if job_id is not None:
+            wake_dependents(job_id)

@@ -7,7 +7,18 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from wire.manifests import SplitName
-from wire.specs import Choice, FromFolder, FromPublished, FromSample, FromScratch, ImportOptions, TrainOptions
+from wire.specs import (
+    CalibrationOptions,
+    Choice,
+    ExportPrecision,
+    FromFolder,
+    FromPublished,
+    FromSample,
+    FromScratch,
+    ImportOptions,
+    TrainOptions,
+    VerificationOptions,
+)
 
 
 class _Request(BaseModel):
@@ -109,3 +120,24 @@ class ClassificationRequest(_Request):
     top: int = Field(5, ge=1, le=20)
     """How many answers for each image."""
     private: bool = False
+
+
+class ExportTarget(_Request):
+    """One file to be made: by which backend, with its options, and in which precision."""
+
+    backend: Choice
+    precision: ExportPrecision = "fp32"
+
+
+class ExportRequest(_Request):
+    """What to export a run to: a job for each target."""
+
+    targets: tuple[ExportTarget, ...] = Field(min_length=1, max_length=50)
+    checkpoint: int | None = None
+    """Id of one of the run's checkpoints; without it the best one, or the last."""
+    dataset: int | None = None
+    """Id of the import job of another dataset than the run was trained on, to calibrate and verify with."""
+    calibration: CalibrationOptions = CalibrationOptions()
+    verification: VerificationOptions = VerificationOptions()
+    devices: tuple[str, ...] = Field(("cpu",), min_length=1)
+    """``cpu``, ``any``, or the UUID of a device: where it is built, verified and timed."""

@@ -93,8 +93,8 @@ def jobs_of(
 
     Args:
         user: for whom.
-        verb: ``train``, ``import``, ``evaluate`` or ``classify``; empty means the first two, which stand alone.
-        part_of: id of a run: only its evaluations and classifications.
+        verb: ``train``, ``import``, ``evaluate``, ``classify`` or ``export``; empty means the first two alone.
+        part_of: id of a run: only what was made of it.
         q: words that each must stand in title, owner, model, dataset or notes, or ``#<id>``.
         status: one or several states with commas between; ``active`` means all that have not ended.
         sort: a key of ``SORTS``, with ``-`` before it for descending; rows without a value come last.

@@ -17,7 +17,8 @@ from jobs.lineage import dataset_job_id
 from jobs.models import Artifact, Attempt, Job
 from jobs.states import ENDED, Status
 
-_TOLD = ("dataset", "report", "predictions")
+_FOUND = ("report", "predictions", "export")
+_TOLD = ("dataset", *_FOUND)
 """Kinds of artifacts whose meta a summary holds; a job makes one of them at most."""
 
 
@@ -73,9 +74,9 @@ class JobSummary(BaseModel):
     dataset_meta: dict[str, Any] | None = None
     """Of an import that succeeded: classes, counts, sizes, colour."""
     part_of: JobRef | None = None
-    """The run that is evaluated, or whose network classifies."""
+    """The run that is evaluated or exported, or whose network classifies."""
     report_meta: dict[str, Any] | None = None
-    """Of an evaluation or a classification that succeeded: what it found, in short."""
+    """Of an evaluation, a classification or an export that succeeded: what it found, in short."""
 
 
 def summaries_of(jobs: QuerySet[Job], user: User | None) -> list[JobSummary]:
@@ -86,7 +87,7 @@ def summaries_of(jobs: QuerySet[Job], user: User | None) -> list[JobSummary]:
             Prefetch("artifacts", Artifact.objects.filter(kind__in=_TOLD, trashed_at=None)),
         )
     )
-    titles = _titles(rows, user)
+    titles = titles_shown(rows, user)
     now = timezone.now()
     return [_summary(job, list(job.attempts.all()), titles, user, now) for job in rows]
 
@@ -96,7 +97,7 @@ def job_summary(job: Job, user: User | None = None) -> JobSummary:
     return summaries_of(Job.objects.filter(pk=job.pk), user)[0]
 
 
-def _titles(jobs: Sequence[Job], user: User | None) -> dict[int, str]:
+def titles_shown(jobs: Sequence[Job], user: User | None) -> dict[int, str]:
     """Of datasets and runs that these jobs name: one that everybody sees may name one that not everybody sees."""
     wanted = {found for job in jobs for found in (dataset_job_id(job.spec), job.part_of_id) if found is not None}
     sources = Job.objects.filter(pk__in=wanted).only("title", "verb", "private", "owner_id", "part_of_id")
@@ -146,13 +147,13 @@ def _summary(
         disk_bytes=job.disk_bytes,
         notes=job.notes,
         wait_reason=job.wait_reason,
-        error=_error(job),
+        error=error_of(job),
         last_seq=job.last_seq,
         n_attempts=len(attempts),
         can_change=user is not None and may_change(user, job),
         dataset_meta=told.get("dataset"),
         part_of=None if job.part_of_id is None else JobRef(id=job.part_of_id, title=titles.get(job.part_of_id, "")),
-        report_meta=told.get("report", told.get("predictions")),
+        report_meta=next((told[kind] for kind in _FOUND if kind in told), None),
     )
 
 
@@ -189,7 +190,7 @@ def _best(job: Job) -> Best | None:
     return Best(series=job.best_series, value=job.best_value, step=job.best_step)
 
 
-def _error(job: Job) -> JobError | None:
+def error_of(job: Job) -> JobError | None:
     if not job.error_code:
         return None
     return JobError(code=job.error_code, message=job.error_message, hint=job.error_hint)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from jobs.models.artifact import Artifact, JobInput
 from jobs.models.curve import Curve, Series
 from jobs.models.device import Device, DeviceLease, DeviceSample
+from jobs.models.export_override import ExportOverride
 from jobs.models.job import Attempt, Job, JobEvent, Transition
 from jobs.models.token import ApiToken
 from jobs.models.upload import Upload
@@ -15,6 +16,7 @@ __all__ = [
     "Device",
     "DeviceLease",
     "DeviceSample",
+    "ExportOverride",
     "Job",
     "JobEvent",
     "JobInput",

@@ -39,7 +39,7 @@ class Job(models.Model):
     """Paused because the whole server stopped: queued again when it starts."""
     retry_of = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="retries")
     part_of = models.ForeignKey("self", null=True, on_delete=models.CASCADE, related_name="parts")
-    """The run whose evaluation or classification this is: seen on its page, deleted with it."""
+    """The run whose evaluation, classification or export this is: seen on its page, deleted with it."""
     disk_bytes = models.PositiveBigIntegerField(default=0)
     trashed_at = models.DateTimeField(null=True)
 

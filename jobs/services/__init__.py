@@ -7,6 +7,7 @@ from jobs.import_differences import import_differences
 from jobs.services.changes import job_annotate, job_cancel, job_rename, jobs_delete
 from jobs.services.classifications import classification_submit
 from jobs.services.evaluations import evaluation_submit, evaluation_submit_after
+from jobs.services.exports import Submitted, export_override, export_override_end, exports_submit
 from jobs.services.imports import (
     import_request_of,
     import_submit,
@@ -20,9 +21,13 @@ from jobs.services.uploads import upload_begin, upload_complete, upload_continue
 from jobs.uploads import offset_of, uploads_of
 
 __all__ = [
+    "Submitted",
     "classification_submit",
     "evaluation_submit",
     "evaluation_submit_after",
+    "export_override",
+    "export_override_end",
+    "exports_submit",
     "import_differences",
     "import_request_of",
     "import_submit",

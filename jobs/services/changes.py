@@ -82,7 +82,8 @@ def _set(job: Job, **columns: str) -> Job:
 def jobs_delete(user: User, ids: Iterable[int]) -> int:
     """Move jobs with all they made to the trash, where they stay for a week: all of them or none.
 
-    A run takes its evaluations and classifications along, whoever asked for them. Those that still wait are cancelled.
+    A run takes its parts along, whoever asked for them: evaluations, classifications, exports. Those that still wait
+    are cancelled.
 
     Returns:
         How many were deleted, without what went along.
@@ -92,6 +93,8 @@ def jobs_delete(user: User, ids: Iterable[int]) -> int:
     """
     wanted = sorted(set(ids))
     jobs = [job_for(user, job_id, change=True) for job_id in wanted]
+    # Nothing more is made of a run from here on: exports are begun under this lock.
+    list(Job.objects.select_for_update().filter(pk__in=wanted).order_by("pk").values_list("pk"))
     parts = list(Job.objects.filter(part_of__in=wanted, trashed_at=None).exclude(pk__in=wanted).order_by("pk"))
     # Before anything is refused: what is refused takes this back.
     waiting = {part.pk for part in parts if _cancelled(part, by=user)}

@@ -9,13 +9,14 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from jobs import transitions
-from jobs.access import job_for, run_for
+from jobs.access import run_for
 from jobs.checkpoints import Chosen, checkpoint_chosen, checkpoint_of_run
 from jobs.doorbell import ring_on_commit
 from jobs.lineage import EVALUATED_SPLITS, dataset_spec_path, dataset_trained_on, splits_present
 from jobs.models import Artifact, Job, JobInput
+from jobs.services.checks import check_classes, dataset_of_part
 from jobs.states import Status
-from wire.errors import DatasetMissing, NotFound, SpecInvalid
+from wire.errors import SpecInvalid
 from wire.manifests import SplitName
 from wire.specs import EvaluateSpec
 
@@ -70,8 +71,8 @@ def evaluation_submit(
     """
     run = run_for(user, run_id)
     chosen = checkpoint_of_run(run, checkpoint)
-    images = _dataset(user, run, dataset)
-    _check_classes(chosen.artifact, images)
+    images = dataset_of_part(user, run, dataset)
+    check_classes(chosen.artifact, images)
     job = _begin(
         run,
         chosen,
@@ -83,43 +84,6 @@ def evaluation_submit(
     )
     ring_on_commit()
     return job
-
-
-def _dataset(user: User, run: Job, import_id: int | None) -> Artifact:
-    if import_id is None:
-        dataset = dataset_trained_on(run)
-        if dataset is None:
-            raise DatasetMissing(f"The dataset of {run.title} is not there any more.", hint="Choose another dataset.")
-        # The run may be seen by more people than its dataset.
-        job_for(user, dataset.made_by_id)
-        return dataset
-    source = job_for(user, import_id)
-    if source.verb != "import":
-        raise NotFound(f"#{import_id} ({source.title}) is not a dataset.", hint="Choose a dataset.")
-    made = Artifact.objects.filter(made_by=source, kind="dataset", trashed_at=None).select_related("made_by").first()
-    if source.status != Status.SUCCEEDED or made is None:
-        raise DatasetMissing(
-            f"The dataset {source.title} is not there: its import is {source.status}.",
-            hint="Wait until it is imported, or choose another one.",
-        )
-    return made
-
-
-def _check_classes(checkpoint: Artifact, dataset: Artifact) -> None:
-    """The engine scores by class name; where no name is shared every answer would be wrong.
-
-    Both lists are cut at 1,000 classes in what the artifacts tell, so longer ones are left to the engine.
-    """
-    known, asked = (set(artifact.meta.get("classes", ())) for artifact in (checkpoint, dataset))
-    is_whole = all(
-        artifact.meta.get("n_classes") == len(artifact.meta.get("classes", ())) for artifact in (checkpoint, dataset)
-    )
-    if is_whole and not known & asked:
-        examples = ", ".join(sorted(asked)[:3])
-        raise SpecInvalid(
-            f"The dataset {dataset.made_by.title} shares no class with the run: it has {examples}.",
-            hint="Choose a dataset with the classes that the run was trained on.",
-        )
 
 
 def _checked_splits(dataset: Artifact, wanted: Sequence[SplitName] | None) -> tuple[SplitName, ...]:

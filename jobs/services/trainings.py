@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from pydantic import BaseModel, ValidationError
 
 from engine.catalog import find_card, model_cards, task_cards
 from jobs import transitions
 from jobs.access import job_for, visible_jobs
-from jobs.devices import present
 from jobs.doorbell import ring_on_commit
 from jobs.lineage import dataset_job_id, dataset_spec_path
-from jobs.models import Artifact, Device, Job, JobInput
+from jobs.models import Artifact, Job, JobInput
 from jobs.requests import CheckpointInit, InitRequest, TrainingRequest
+from jobs.services.checks import checked_choice, checked_devices
 from jobs.states import ENDED, Status
 from jobs.storage import storage
-from wire.cards import Card, ModelCard
+from wire.cards import ModelCard
 from wire.errors import ActionRefused, DatasetMissing, NotFound, SpecInvalid
 from wire.specs import (
-    Choice,
     FromCheckpoint,
     FromPublished,
     FromScratch,
@@ -83,11 +81,11 @@ def _training_spec(owner: User, request: TrainingRequest, source: Job) -> tuple[
     init, checkpoint = _resolve_init(owner, request.init, card)
     spec = TrainSpec(
         dataset=dataset_spec_path(source.pk),
-        task=_checked(request.task, find_card(task_cards(), request.task.name, what="task")),
-        model=_checked(request.model, card),
+        task=checked_choice(request.task, find_card(task_cards(), request.task.name, what="task")),
+        model=checked_choice(request.model, card),
         init=init,
         options=request.options,
-        device=_check_devices(request.devices),
+        device=checked_devices(request.devices, what="a training"),
     )
     return spec, checkpoint
 
@@ -110,19 +108,6 @@ def _check_size(card: ModelCard, image_px: int) -> None:
             f"{card.label} needs images of at least {card.min_px} px; {image_px} px were asked for.",
             hint=f"Set the image size to {card.min_px} px or more, or choose a smaller network.",
         )
-
-
-def _checked(choice: Choice, card: Card) -> Choice:
-    try:
-        options: BaseModel = card.options.model_validate(choice.options)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "options"
-        known = ", ".join(card.options.model_fields) or "none"
-        raise SpecInvalid(
-            f"{card.label}: option {where}: {first['msg']}.", hint=f"Options of {card.label}: {known}."
-        ) from None
-    return Choice(name=card.name, options=options.model_dump(mode="json"))
 
 
 def _resolve_init(owner: User, init: InitRequest, card: ModelCard) -> tuple[Init, Artifact | None]:
@@ -160,28 +145,6 @@ def _checkpoint_for(owner: User, artifact_id: int, card: ModelCard) -> Artifact:
             hint=f"Choose the model {trained}, or another checkpoint.",
         )
     return checkpoint
-
-
-def _check_devices(wanted: list[str]) -> Literal["auto", "cpu", "cuda"]:
-    if len(wanted) != 1:
-        raise ActionRefused(
-            f"{len(wanted)} devices were asked for; a training uses one in this version.", hint="Choose one device."
-        )
-    if wanted == ["any"]:
-        return "auto"
-    if wanted == ["cpu"]:
-        return "cpu"
-    devices = {device.uuid: device for device in Device.objects.order_by("uuid")}
-    usable = {device.uuid for device in present(devices.values())}
-    hint = f"Choose one of: {', '.join(['any', 'cpu', *sorted(usable)])}."
-    device = devices.get(wanted[0])
-    if device is None:
-        raise SpecInvalid(f"There is no device {wanted[0]!r}.", hint=hint)
-    if device.uuid not in usable:
-        raise SpecInvalid(
-            f"{device.name} on {device.host} is gone; it was last seen {device.seen_at:%Y-%m-%d %H:%M} UTC.", hint=hint
-        )
-    return "cuda" if device.kind == "cuda" else "cpu"
 
 
 def training_request_of(job: Job) -> TrainingRequest:

@@ -65,22 +65,27 @@ def _close(attempt: Attempt, how: Exit, judge: Callable[[Status], Verdict]) -> N
                     ended_at=Now(), exit_code=how.code, signal=how.signal, reason=verdict.reason[:300]
                 )
                 DeviceLease.objects.filter(attempt=attempt).delete()
-                if verdict.after in ENDED:
-                    wake_dependents(attempt.job_id)
                 if verdict.after is Status.SUCCEEDED:
-                    _have_evaluated(attempt.job_id)
+                    _beside(attempt.job_id, "is not evaluated", _have_evaluated)
+                if verdict.after in ENDED:
+                    _beside(attempt.job_id, "wakes nobody", wake_dependents)
                 return
 
 
-def _have_evaluated(job_id: int) -> None:
-    """Once a run, because it can succeed only once. A run that has succeeded has, whatever becomes of this."""
+def _beside(job_id: int, otherwise: str, action: Callable[[int], object]) -> None:
+    """What follows an end. The job has ended, whatever becomes of this; who is not woken is at the next reconciling."""
     try:
-        from jobs.services.evaluations import evaluation_submit_after  # not while an engine waits to be started
-
         with transaction.atomic():
-            evaluation_submit_after(Job.objects.select_related("owner").get(pk=job_id))
-    except Exception:  # whatever it is: the training would be lost with the transaction around this
-        log.exception("job=%s is not evaluated", job_id)
+            action(job_id)
+    except Exception:  # whatever it is: the end would be lost with the transaction around this
+        log.exception("job=%s %s", job_id, otherwise)
+
+
+def _have_evaluated(job_id: int) -> None:
+    """Once a run, because it can succeed only once."""
+    from jobs.services.evaluations import evaluation_submit_after  # not while an engine waits to be started
+
+    evaluation_submit_after(Job.objects.select_related("owner").get(pk=job_id))
 
 
 def _follow(attempt: Attempt, status: Status, verdict: Verdict, disk_bytes: int) -> bool:

@@ -97,6 +97,6 @@ def _again_or_never(report: ExitReport | None, how: Exit, n_fruitless: int, log_
     failure = Failure(
         AttemptsExhausted.code,
         f"Given up after {MOST_FRUITLESS} attempts that got no further; in the last one {what}.\n{log_tail}".rstrip(),
-        "Read the end of the log for the cause; then train again.",
+        "Read the end of the log for the cause; then start it again.",
     )
     return Verdict((Status.LOST, Status.ERRORED), reason, failure)

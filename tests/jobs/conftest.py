@@ -72,6 +72,22 @@ def trained(user, imported):
     return make
 
 
+@pytest.fixture
+def training(user, imported):
+    """A run that goes on, with what it has saved so far."""
+
+    def make(dataset=None, owner=user, *, status=Status.RUNNING, steps=(10, 20)):
+        wish = TrainingRequest(dataset=(dataset or imported()).pk, model=Choice(name="lenet5"), title="a run")
+        run = services.training_submit(owner, wish)
+        for step in steps:
+            checkpoint(run, step)
+        Job.objects.filter(pk=run.pk).update(status=status, best_series="val/top1", best_value=91.2, best_step=20)
+        run.refresh_from_db()
+        return run
+
+    return make
+
+
 class Bench:
     """Jobs that run in real processes, and what a test does to them."""
 
