@@ -9,23 +9,27 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 import numpy as np
 import psutil
 import torch
 from numpy.typing import NDArray
+from PIL import Image
 
 from engine.predict.session import Session
 from engine.serve.drawing import as_image, png
 from engine.serve.explain import explain
 from engine.serve.layers import layer_tiles, layers_of
+from engine.serve.networks import Exported, Network, Trained
 from engine.serve.pictures import Picture, read_image
 from engine.serve.stored import Datasets, below
 from wire.errors import FoveaError
+from wire.layout import ExportDir
 from wire.serving import (
     Answer,
     AskedImage,
+    AskedNetwork,
     CheckpointFile,
     ExplainRequest,
     Explanation,
@@ -39,7 +43,8 @@ from wire.serving import (
     StoredImage,
 )
 
-N_SESSIONS: Final = 3
+N_NETWORKS: Final = 3
+"""That are held, of both kinds together: a comparison asks two by turns."""
 
 _Sent: TypeAlias = Sequence[memoryview]
 
@@ -49,8 +54,8 @@ class _Seen:
     """An image as the network is shown it."""
 
     name: str
-    width: int
-    height: int
+    image: Image.Image
+    """As it was brought, upright."""
     pixels_HWC: NDArray[np.uint8]
     decode_ms: float
 
@@ -66,23 +71,24 @@ class Predictor:
         self._root = root
         self._datasets = datasets
         self._turn = threading.Lock()
-        self._sessions: OrderedDict[tuple[str, str], Session] = OrderedDict()
+        self._networks: OrderedDict[AskedNetwork, Network] = OrderedDict()
         torch.set_num_threads(_n_threads())
 
     def predict(self, asked: PredictRequest, sent: _Sent) -> Answer:
         """An image that cannot be read has an error in its place.
 
         Raises:
-            NotFound, CheckpointMissing, CheckpointDamaged: the weights cannot be used.
+            NotFound, CheckpointMissing, CheckpointDamaged: the weights or the export cannot be used.
+            ActionRefused: the export cannot be run here.
         """
         remaining = iter(sent)
         with self._turn:
-            session, load_ms = self._session(asked.checkpoint)
+            network, load_ms = self._network(asked.network)
             images = tuple(
-                self._answer(session, image, None if isinstance(image, StoredImage) else next(remaining), asked.top)
+                self._answer(network, image, None if isinstance(image, StoredImage) else next(remaining), asked.top)
                 for image in asked.images
             )
-        return Answer(classes=session.classes, image_px=session.image_px, images=images, load_ms=load_ms)
+        return Answer(classes=network.classes, image_px=network.image_px, images=images, load_ms=load_ms)
 
     def explain(self, asked: ExplainRequest, sent: _Sent) -> Explanation:
         """Grad-CAM for one image.
@@ -94,15 +100,15 @@ class Predictor:
             NotFound, CheckpointMissing, CheckpointDamaged: as in ``predict``.
         """
         with self._turn:
-            session, _ = self._session(asked.checkpoint)
-            seen = self._seen(session, asked.image, sent[0] if sent else None)
+            session, trained = self._session(asked.checkpoint)
+            seen = self._seen(trained, asked.image, sent[0] if sent else None)
             return explain(session, seen.pixels_HWC, name=seen.name, label=asked.label)
 
     def layers(self, asked: LayersRequest, sent: _Sent) -> Layers:
         """Raises what ``explain`` does for image and weights."""
         with self._turn:
-            session, _ = self._session(asked.checkpoint)
-            seen = self._seen(session, asked.image, sent[0] if sent else None)
+            session, trained = self._session(asked.checkpoint)
+            seen = self._seen(trained, asked.image, sent[0] if sent else None)
             began_s = time.perf_counter()
             facts, logits_K = layers_of(session, seen.pixels_HWC)
             return Layers(
@@ -117,44 +123,50 @@ class Predictor:
     def layer_tiles(self, asked: LayerTilesRequest, sent: _Sent) -> Picture:
         """Raises what ``layers`` does, and ``NotFound`` where the layer has no such tiles."""
         with self._turn:
-            session, _ = self._session(asked.checkpoint)
-            seen = self._seen(session, asked.image, sent[0] if sent else None)
+            session, trained = self._session(asked.checkpoint)
+            seen = self._seen(trained, asked.image, sent[0] if sent else None)
             return Picture(png(layer_tiles(session, seen.pixels_HWC, asked.layer, asked.what)), "image/png")
 
-    def _session(self, checkpoint: CheckpointFile) -> tuple[Session, float]:
-        """The network, and what it took to load it."""
-        key = (checkpoint.path, checkpoint.sha256)
-        if key in self._sessions:
-            self._sessions.move_to_end(key)
-            return self._sessions[key], 0.0
-        began_s = time.perf_counter()
-        while len(self._sessions) >= N_SESSIONS:
-            self._sessions.popitem(last=False)
-        session = Session.open(below(self._root, checkpoint.path), sha256=checkpoint.sha256)
-        # Gradients are asked of activations alone; those of the weights would double the memory.
-        session.network.requires_grad_(requires_grad=False)
-        self._sessions[key] = session
-        return session, _ms_since(began_s)
+    def _session(self, checkpoint: CheckpointFile) -> tuple[Session, Trained]:
+        trained = cast(Trained, self._network(checkpoint)[0])
+        return trained.session, trained
 
-    def _answer(self, session: Session, image: AskedImage, data: memoryview | None, top: int) -> ImageAnswer:
+    def _network(self, asked: AskedNetwork) -> tuple[Network, float]:
+        """The network, and what it took to load it."""
+        if asked in self._networks:
+            self._networks.move_to_end(asked)
+            return self._networks[asked], 0.0
+        began_s = time.perf_counter()
+        while len(self._networks) >= N_NETWORKS:
+            self._networks.popitem(last=False)[1].close()
+        path = below(self._root, asked.path)
+        network: Network
+        if isinstance(asked, CheckpointFile):
+            network = Trained.open(path, sha256=asked.sha256)
+        else:
+            network = Exported.open(ExportDir(path), sha256=asked.sha256)
+        self._networks[asked] = network
+        return network, _ms_since(began_s)
+
+    def _answer(self, network: Network, image: AskedImage, data: memoryview | None, top: int) -> ImageAnswer:
         try:
-            seen = self._seen(session, image, data)
+            seen = self._seen(network, image, data)
         except FoveaError as error:
             problem = Problem(code=error.code, message=error.message, hint=error.hint)
             return ImageAnswer(name=_name(image), error=problem)
         began_s = time.perf_counter()
-        (shares_K,) = session.probabilities(seen.pixels_HWC[None])
+        shares_K = network.shares(seen.image, seen.pixels_HWC)
         return ImageAnswer(
             name=seen.name,
-            width=seen.width,
-            height=seen.height,
-            top=guesses(session.classes, shares_K, top=top),
+            width=seen.image.width,
+            height=seen.image.height,
+            top=guesses(network.classes, shares_K, top=top),
             seen_png=seen.png,
             decode_ms=seen.decode_ms,
             forward_ms=_ms_since(began_s),
         )
 
-    def _seen(self, session: Session, image: AskedImage, data: memoryview | None) -> _Seen:
+    def _seen(self, network: Network, image: AskedImage, data: memoryview | None) -> _Seen:
         began_s = time.perf_counter()
         name = _name(image)
         if isinstance(image, StoredImage):
@@ -163,8 +175,8 @@ class Predictor:
         else:
             encoded = bytes(data or b"")
         decoded = read_image(encoded, name=name)
-        pixels_HWC = session.pixels(decoded)
-        return _Seen(name, decoded.width, decoded.height, pixels_HWC, _ms_since(began_s))
+        pixels_HWC = network.pixels(decoded)
+        return _Seen(name, decoded, pixels_HWC, _ms_since(began_s))
 
 
 def guesses(classes: Sequence[str], shares_K: NDArray[np.float32], *, top: int) -> tuple[Guess, ...]:

@@ -23,6 +23,7 @@ class OutOfMemoryError(RuntimeError):
         (RuntimeError("CUDA error: out of memory"), OutOfMemory, "device"),
         (MemoryError(), OutOfMemory, "RAM"),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), OutOfMemory, "RAM"),
+        (RuntimeError("BFCArena: Failed to allocate memory for requested buffer of size 9"), OutOfMemory, "RAM"),
         (OSError(errno.ENOSPC, "No space left on device", "/data/x"), DiskFull, "/data/x"),
         (OSError(errno.EDQUOT, "Quota exceeded"), DiskFull, "disk is full"),
         (OSError(errno.EACCES, "Permission denied"), Unexpected, "Permission denied"),

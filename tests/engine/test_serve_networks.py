@@ -17,11 +17,12 @@ from engine.predict.session import Session
 from engine.serve.drawing import overlaid, tiled
 from engine.serve.explain import explain, find_target
 from engine.serve.layers import layer_tiles, layers_of, values_of
-from engine.serve.predictor import N_SESSIONS, Predictor, guesses
+from engine.serve.predictor import N_NETWORKS, Predictor, guesses
 from engine.serve.stored import Datasets
-from tests.kits.serving import picture_bytes, write_checkpoint
-from wire.errors import ActionRefused, CheckpointDamaged
-from wire.serving import MAX_TILES, N_HISTOGRAM_BINS, CheckpointFile, PredictRequest, SentImage
+from tests.kits.serving import picture_bytes, write_checkpoint, write_onnx_export
+from wire.errors import ActionRefused, CheckpointDamaged, NotFound
+from wire.layout import ExportDir
+from wire.serving import MAX_TILES, N_HISTOGRAM_BINS, CheckpointFile, ExportFolder, PredictRequest, SentImage
 
 pytestmark = pytest.mark.slow
 
@@ -166,7 +167,7 @@ class TestPredictor:
 
     def asked(self, path, sha256=""):
         checkpoint = CheckpointFile(path=path, sha256=sha256)
-        return PredictRequest(checkpoint=checkpoint, images=(SentImage(name="x", n_bytes=1),))
+        return PredictRequest(network=checkpoint, images=(SentImage(name="x", n_bytes=1),))
 
     def test_answers_are_those_of_the_session(self, predictor, tmp_path):
         sha256 = write_checkpoint(tmp_path / "a.pt", colour="grey")
@@ -183,7 +184,7 @@ class TestPredictor:
 
     def test_the_one_asked_longest_ago_is_let_go(self, predictor, tmp_path):
         data = memoryview(picture_bytes())
-        for number in range(N_SESSIONS + 1):
+        for number in range(N_NETWORKS + 1):
             write_checkpoint(tmp_path / f"{number}.pt")
             assert predictor.predict(self.asked(f"{number}.pt"), [data]).load_ms > 0
 
@@ -200,3 +201,83 @@ class TestPredictor:
         top = guesses(("a", "b", "c"), np.array([np.nan, 0.5, np.nan], np.float32), top=2)
 
         assert [(guess.name, guess.probability) for guess in top] == [("b", 0.5), ("a", 0)]
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """A grey checkpoint and an export of it."""
+    root = tmp_path_factory.mktemp("root")
+    write_checkpoint(root / "a.pt", colour="grey")
+    sha256 = write_onnx_export(ExportDir(root / "export"), root / "a.pt")
+    return root, sha256
+
+
+class TestExports:
+    @pytest.fixture
+    def predictor(self, root):
+        return Predictor(root[0], Datasets(root[0]))
+
+    def asked(self, network, n_images=1):
+        return PredictRequest(network=network, images=(SentImage(name="x", n_bytes=1),) * n_images)
+
+    def test_pictures_of_every_kind_are_answered_as_by_the_checkpoint(self, predictor, root):
+        draw = np.random.default_rng(0)
+        pictures = []
+        for mode, size in (("RGB", (300, 200)), ("L", (20, 20)), ("CMYK", (90, 60)), ("RGBA", (33, 47))):
+            shape = (size[1], size[0], len(mode)) if mode != "L" else (size[1], size[0])
+            file = io.BytesIO()
+            Image.fromarray(draw.integers(0, 256, shape, dtype=np.uint8), mode).save(
+                file, "TIFF" if mode == "CMYK" else "PNG"
+            )
+            pictures.append(memoryview(file.getvalue()))
+        export = ExportFolder(path="export", sha256=root[1])
+
+        by_runtime = predictor.predict(self.asked(export, len(pictures)), pictures)
+        by_torch = predictor.predict(self.asked(CheckpointFile(path="a.pt"), len(pictures)), pictures)
+
+        assert by_runtime.classes == by_torch.classes
+        for one, other in zip(by_runtime.images, by_torch.images, strict=True):
+            assert (one.width, one.height, one.seen_png) == (other.width, other.height, other.seen_png)
+            assert [guess.name for guess in one.top] == [guess.name for guess in other.top]
+            assert [guess.probability for guess in one.top] == pytest.approx(
+                [guess.probability for guess in other.top], abs=1e-5
+            )
+
+    def test_both_kinds_are_held_under_one_limit(self, predictor, root):
+        export, data = ExportFolder(path="export", sha256=root[1]), memoryview(picture_bytes())
+        assert predictor.predict(self.asked(export), [data]).load_ms > 0
+        assert predictor.predict(self.asked(export), [data]).load_ms == 0
+        for n in range(N_NETWORKS):
+            write_checkpoint(root[0] / f"{n}.pt")
+            predictor.predict(self.asked(CheckpointFile(path=f"{n}.pt")), [data])
+        assert predictor.predict(self.asked(export), [data]).load_ms > 0
+
+    @pytest.mark.parametrize("file", ["model.onnx", "report.json"])
+    def test_a_file_that_was_changed_is_refused(self, predictor, root, file):
+        path = root[0] / "export" / file
+        before = path.read_bytes()
+        path.write_bytes(before + b" ")
+        try:
+            with pytest.raises(CheckpointDamaged, match=file):
+                predictor.predict(self.asked(ExportFolder(path="export", sha256=root[1])), [memoryview(b"")])
+        finally:
+            path.write_bytes(before)
+
+    def test_a_picture_that_is_too_large_for_its_runtime_is_refused_and_the_next_is_answered(self, predictor, root):
+        pictures = [memoryview(picture_bytes(*size)) for size in ((6000, 4001), (32_768, 1), (30, 20))]
+        export = ExportFolder(path="export", sha256=root[1])
+        wide, long, small = predictor.predict(self.asked(export, len(pictures)), pictures).images
+        assert wide.error.code == long.error.code == "image.invalid"
+        assert "at most 24 million" in wide.error.message
+        assert small.top
+
+    def test_what_is_gone_or_elsewhere_is_not_found(self, predictor):
+        for path in ("none", "../export"):
+            with pytest.raises(NotFound):
+                predictor.predict(self.asked(ExportFolder(path=path, sha256="0")), [memoryview(b"")])
+
+    def test_engines_of_a_gpu_say_why_not(self, predictor, root):
+        folder = ExportDir(root[0] / "engines")
+        sha256 = write_onnx_export(folder, root[0] / "a.pt", backend="tensorrt_rtx", outcome="not_run")
+        with pytest.raises(ActionRefused, match=r"not run here: no CUDA device|not installed"):
+            predictor.predict(self.asked(ExportFolder(path="engines", sha256=sha256)), [memoryview(b"")])

@@ -36,7 +36,7 @@ def root(tmp_path_factory):
 @pytest.fixture(scope="module")
 def checkpoint(root):
     sha256 = write_checkpoint(root / "jobs/2/artifacts/checkpoints/step-10.pt")
-    return {"path": "jobs/2/artifacts/checkpoints/step-10.pt", "sha256": sha256}
+    return {"kind": "checkpoint", "path": "jobs/2/artifacts/checkpoints/step-10.pt", "sha256": sha256}
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_pictures_need_no_torch_and_little_memory(start):
 
 def test_first_and_following_answers(start, checkpoint, capsys):
     serving = start()
-    asked = {"checkpoint": checkpoint, "images": [{"kind": "sample", "dataset": DATASET, "sample": 2}], "top": 2}
+    asked = {"network": checkpoint, "images": [{"kind": "sample", "dataset": DATASET, "sample": 2}], "top": 2}
 
     took_ms = []
     for _ in range(3):
@@ -117,7 +117,7 @@ def test_first_and_following_answers(start, checkpoint, capsys):
 
 def test_pictures_come_while_a_prediction_runs(serving, checkpoint):
     images = [picture_bytes(1500, 1500, kind="JPEG")] * MAX_IMAGES
-    asked = {"checkpoint": checkpoint, "images": sent(*images)}
+    asked = {"network": checkpoint, "images": sent(*images)}
 
     with ThreadPoolExecutor(11) as threads:
         predicted = threads.submit(serving.ask, "predict", asked, *images)
@@ -132,7 +132,7 @@ def test_pictures_come_while_a_prediction_runs(serving, checkpoint):
 def test_a_bad_image_does_not_spoil_the_others(serving, checkpoint):
     images = [picture_bytes(), b"no image", b"", picture_bytes(), b"<svg/>"]
 
-    status, answer = ask(serving, "predict", {"checkpoint": checkpoint, "images": sent(*images)}, *images)
+    status, answer = ask(serving, "predict", {"network": checkpoint, "images": sent(*images)}, *images)
 
     assert status == 200
     assert [image["error"] and image["error"]["code"] for image in answer["images"]] == [
@@ -155,9 +155,9 @@ def test_a_bad_image_does_not_spoil_the_others(serving, checkpoint):
         ("picture", {"sample": 2**70}, 404, "not_found"),
         ("picture", {"px": 1}, 400, "spec.invalid"),
         ("picture", {"surprise": 1}, 400, "spec.invalid"),
-        ("predict", {"checkpoint": {"path": "../x.pt"}}, 404, "not_found"),
-        ("predict", {"checkpoint": {"path": "jobs/2/none.pt"}}, 400, "checkpoint.missing"),
-        ("predict", {"checkpoint": {"path": f"{DATASET}/manifest.json"}}, 400, "checkpoint.damaged"),
+        ("predict", {"network": {"kind": "checkpoint", "path": "../x.pt"}}, 404, "not_found"),
+        ("predict", {"network": {"kind": "checkpoint", "path": "jobs/2/none.pt"}}, 400, "checkpoint.missing"),
+        ("predict", {"network": {"kind": "checkpoint", "path": f"{DATASET}/manifest.json"}}, 400, "checkpoint.damaged"),
         ("predict", {"images": []}, 400, "spec.invalid"),
         ("predict", {"images": [{"kind": "sample", "dataset": DATASET, "sample": 1}] * 33}, 400, "spec.invalid"),
         ("predict", {"top": 0}, 400, "spec.invalid"),
@@ -172,7 +172,7 @@ def test_what_cannot_be_answered_is_refused_by_name(serving, checkpoint, what, c
     image = {"kind": "sample", "dataset": DATASET, "sample": 2}
     asked = {
         "picture": {"dataset": DATASET, "sample": 1},
-        "predict": {"checkpoint": checkpoint, "images": [image]},
+        "predict": {"network": checkpoint, "images": [image]},
         "explain": {"checkpoint": checkpoint, "image": image},
         "layer-tiles": {"checkpoint": checkpoint, "image": image, "layer": "features.0"},
     }.get(what, {})
@@ -243,7 +243,7 @@ def test_a_refused_request_may_be_sent_to_its_end(serving):
 
 
 def test_announced_and_sent_bytes_have_to_agree(serving, checkpoint):
-    asked = {"checkpoint": checkpoint, "images": [{"kind": "bytes", "name": "x", "n_bytes": 5}]}
+    asked = {"network": checkpoint, "images": [{"kind": "bytes", "name": "x", "n_bytes": 5}]}
 
     status, answer = ask(serving, "predict", asked, b"1234567")
 
@@ -300,7 +300,7 @@ def test_it_rests_once_torch_is_loaded_and_not_before(start, checkpoint):
     assert serving.running
 
     image = picture_bytes()
-    assert ask(serving, "predict", {"checkpoint": checkpoint, "images": sent(image)}, image)[0] == 200
+    assert ask(serving, "predict", {"network": checkpoint, "images": sent(image)}, image)[0] == 200
 
     assert serving.process.wait(timeout=30) == 0
     serving.start()
