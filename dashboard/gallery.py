@@ -146,9 +146,9 @@ class Pager:
     page_size: int = PAGE_SIZE
 
     @classmethod
-    def of_query(cls, typed: str, n_items: int) -> Self:
+    def of_query(cls, typed: str, n_items: int, *, page_size: int = PAGE_SIZE) -> Self:
         number = int(typed) if typed.isdecimal() and len(typed) < 10 else 1
-        page = cls(1, n_items)
+        page = cls(1, n_items, page_size)
         return replace(page, number=max(1, min(number, page.n_pages)))
 
     @property

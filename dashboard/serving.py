@@ -24,9 +24,11 @@ from wire.serving import (
     MAX_REQUEST_BYTES,
     Answer,
     AskedImage,
+    AskedNetwork,
     CheckpointFile,
     ExplainRequest,
     Explanation,
+    ExportFolder,
     Layers,
     LayersRequest,
     LayerTilesRequest,
@@ -81,14 +83,15 @@ def picture(dataset_dir: Path, sample_id: int, *, px: int | None) -> Picture:
     return _picture("picture", PictureRequest(dataset=_relative(dataset_dir), sample=sample_id, px=px))
 
 
-def predict(checkpoint: Artifact, images: Sequence[ImageRef], *, top: int = 5) -> Answer:
-    """What the network takes each image for; an image that cannot be read has an error in its place.
+def predict(network: Artifact, images: Sequence[ImageRef], *, top: int = 5) -> Answer:
+    """What a checkpoint or an export takes each image for; an image that cannot be read has an error in its place.
 
     Raises:
-        CheckpointMissing, CheckpointDamaged: the weights cannot be used.
+        CheckpointMissing, CheckpointDamaged, NotFound: the weights or the export cannot be used.
+        ActionRefused: the export cannot be run on this machine's processor.
         ServeUnavailable: the service does not answer.
     """
-    asked = PredictRequest(checkpoint=_file(checkpoint), images=tuple(map(_asked, images)), top=top)
+    asked = PredictRequest(network=_network(network), images=tuple(map(_asked, images)), top=top)
     return _made(Answer, "predict", asked, images)
 
 
@@ -122,6 +125,12 @@ def layer_tiles(checkpoint: Artifact, image: ImageRef, layer: str, *, what: Tile
     """
     asked = LayerTilesRequest(checkpoint=_file(checkpoint), image=_asked(image), layer=layer, what=what)
     return _picture("layer-tiles", asked, [image])
+
+
+def _network(made: Artifact) -> AskedNetwork:
+    if made.kind != "export":
+        return _file(made)
+    return ExportFolder(path=_relative(storage().job(made.made_by_id).resolve(made.path)), sha256=made.sha256)
 
 
 def _file(checkpoint: Artifact) -> CheckpointFile:

@@ -48,7 +48,7 @@ class Deleted(Schema):
 @router.get("", response=answers(list[JobSummary]), summary="Runs and imports")
 def jobs_list(
     request: SignedIn,
-    verb: Literal["", "train", "import", "evaluate", "classify"] = "",
+    verb: Literal["", "train", "import", "evaluate", "classify", "export"] = "",
     part_of: JobId | None = None,
     status: str = "",
     q: str = "",
@@ -57,7 +57,8 @@ def jobs_list(
 ) -> list[JobSummary]:
     """`status` may name several with commas, or `active`; `sort` takes `-` for descending.
 
-    Evaluations and classifications belong to a run: they are listed by their verb, or with `part_of`, the run's id.
+    Evaluations, classifications and exports belong to a run: they are listed by their verb, or by `part_of`,
+    the run's id.
     """
     return jobs_of(request.user, verb=verb, part_of=part_of, q=q, status=status, sort=sort, limit=limit)
 
@@ -106,7 +107,7 @@ def job_notices(request: SignedIn, job_id: int) -> list[NoticeInfo]:
     return notices_of(job_for(request.user, job_id))
 
 
-@router.get("/{int:job_id}/artifacts", response=answers(list[ArtifactInfo]), summary="Datasets and checkpoints it made")
+@router.get("/{int:job_id}/artifacts", response=answers(list[ArtifactInfo]), summary="What it made")
 def job_artifacts(request: SignedIn, job_id: int) -> list[ArtifactInfo]:
     return artifacts_of(job_for(request.user, job_id))
 

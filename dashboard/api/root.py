@@ -12,12 +12,15 @@ from ninja.operation import Operation
 
 from dashboard.api import (
     accounts,
+    bundles,
     catalog,
     classifications,
+    comparison,
     curves,
     datasets,
     devices,
     evaluations,
+    exports,
     gallery,
     jobs,
     server_folders,
@@ -64,6 +67,12 @@ api.add_router("/trainings", evaluations.of_run, tags=["evaluations"])
 api.add_router("/evaluations", evaluations.router, tags=["evaluations"])
 api.add_router("/trainings", classifications.of_run, tags=["classifications"])
 api.add_router("/classifications", classifications.router, tags=["classifications"])
+api.add_router("/trainings", exports.of_run, tags=["exports"])
+api.add_router("/exports", exports.router, tags=["exports"])
+api.add_router("/backends", exports.backends, tags=["exports"])
+api.add_router("/trainings", bundles.of_run, tags=["exports"])
+api.add_router("/exports", bundles.router, tags=["exports"])
+api.add_router("/trainings", comparison.router, tags=["comparison"])
 api.add_router("/trainings", trying.router, tags=["trying"])
 api.add_router("/catalog", catalog.router, tags=["catalog"])
 api.add_router("/devices", devices.router, tags=["devices"])

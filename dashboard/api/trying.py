@@ -5,17 +5,22 @@ from __future__ import annotations
 import base64
 from typing import Annotated, Any, Self, TypeAlias
 
+from django.contrib.auth.models import User
 from django.http import HttpResponse
 from ninja import Router, Schema
 from pydantic import Field
 
 from dashboard import serving
 from dashboard.api.bodies import answers
+from dashboard.errors import RequestInvalid
 from dashboard.trying import image_of, images_of
 from dashboard.visitor import SignedIn
 from jobs.checkpoints import checkpoint_for
+from jobs.exports import export_row
 from jobs.models import Artifact
+from jobs.tried import export_name, export_to_try
 from wire.serving import MAX_IMAGES, MAX_TOP, Guess, ImageAnswer, LayerFacts, Problem, TilesOf
+from wire.specs import ExportPrecision
 
 router = Router()
 """Below `/trainings`."""
@@ -62,6 +67,25 @@ class CheckpointTried(Schema):
         return cls(id=artifact.pk, name=artifact.name, step=meta.get("step") or 0, epoch=meta.get("epoch") or 0.0)
 
 
+class ExportTried(Schema):
+    id: int
+    name: str
+    """For people: `ONNX INT8`."""
+    backend: str
+    precision: ExportPrecision
+    outcome: str
+    """Of its verification: `passed`, `failed` or `not_run`."""
+    checkpoint: str
+    """The name of the one that it was made of."""
+
+    @classmethod
+    def of(cls, made: Artifact, user: User) -> Self:
+        row = export_row(made.made_by, user)
+        of = row.checkpoint.name if row.checkpoint else ""
+        return cls(**row.model_dump(include={"id", "backend", "precision", "outcome"}),
+                   name=export_name(row), checkpoint=of)  # fmt: skip
+
+
 class TriedImage(Schema):
     name: str
     width: int
@@ -72,6 +96,7 @@ class TriedImage(Schema):
     """The image as the network sees it, as a `data:` address."""
     decode_ms: float
     forward_ms: float
+    """The network alone; of an export with its own resizing."""
     error: Problem | None
     """Why there is no answer; the other images have theirs all the same."""
 
@@ -83,7 +108,9 @@ class TriedImage(Schema):
 
 
 class TriedImages(Schema):
-    checkpoint: CheckpointTried
+    checkpoint: CheckpointTried | None
+    """What answered: this, or an export."""
+    export: ExportTried | None
     image_px: int
     load_ms: float
     """What loading the network took; 0 where it was still there."""
@@ -120,15 +147,24 @@ class ImageLayers(Schema):
 @router.post(
     "/{int:run_id}/predict", response=answers(TriedImages), openapi_extra=_BROUGHT, summary="Try it on some images"
 )
-def training_predict(request: SignedIn, run_id: int, checkpoint: int | None = None, top: Top = 5) -> TriedImages:
+def training_predict(
+    request: SignedIn, run_id: int, checkpoint: int | None = None, export: int | None = None, top: Top = 5
+) -> TriedImages:
     """A form with up to 32 `files` of 64 MiB together, or `{"sample": {"dataset": 1, "id": 1}}`.
 
     `checkpoint` is the id of an artifact; without it the best is taken, else the newest. Works while the run goes on.
+    `export` is the id of an export of the run instead, which answers in its own runtime, on the processor.
     """
-    artifact = checkpoint_for(request.user, run_id, checkpoint)
+    if export is not None and checkpoint is not None:
+        raise RequestInvalid("Both a checkpoint and an export are named.", hint="Name one of them.")
+    if export is not None:
+        artifact = export_to_try(request.user, run_id, export)
+    else:
+        artifact = checkpoint_for(request.user, run_id, checkpoint)
     answer = serving.predict(artifact, images_of(request), top=top)
     return TriedImages(
-        checkpoint=CheckpointTried.of(artifact),
+        checkpoint=CheckpointTried.of(artifact) if export is None else None,
+        export=None if export is None else ExportTried.of(artifact, request.user),
         image_px=answer.image_px,
         load_ms=answer.load_ms,
         images=[TriedImage.of(image) for image in answer.images],
@@ -141,7 +177,7 @@ def training_predict(request: SignedIn, run_id: int, checkpoint: int | None = No
 def training_explain(
     request: SignedIn, run_id: int, checkpoint: int | None = None, label: Label | None = None
 ) -> ExplainedImage:
-    """Grad-CAM for one image and one class, the most probable where no `label` is given."""
+    """Grad-CAM for one image and one class, the most probable where no `label` is given; of checkpoints alone."""
     artifact = checkpoint_for(request.user, run_id, checkpoint)
     found = serving.explain(artifact, image_of(request), label=label)
     return ExplainedImage(
@@ -157,7 +193,7 @@ def training_explain(
     "/{int:run_id}/layers", response=answers(ImageLayers), openapi_extra=_BROUGHT, summary="What every layer does"
 )
 def training_layers(request: SignedIn, run_id: int, checkpoint: int | None = None) -> ImageLayers:
-    """Mean, spread and histogram of the activations and weights of every layer, for one image."""
+    """Mean, spread and histogram of activations and weights of every layer, for one image; of checkpoints alone."""
     artifact = checkpoint_for(request.user, run_id, checkpoint)
     found = serving.layers(artifact, image_of(request))
     return ImageLayers(

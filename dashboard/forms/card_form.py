@@ -6,7 +6,7 @@ import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 import annotated_types
 from django import forms
@@ -15,6 +15,16 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 OTHER_GROUP = "Options"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One box of an option that takes several of a list."""
+
+    id: str
+    value: str
+    label: str
+    checked: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +53,18 @@ class OptionField:
     @property
     def modified(self) -> bool:
         return self.value != self.default
+
+    @property
+    def checks(self) -> list[Check]:
+        """Of an option that takes several of a list: a box for each; of any other none."""
+        if not isinstance(self.bound.field, ChecksField):
+            return []
+        chosen = self.value.split("\n")
+        offered = cast("Iterable[tuple[str, str]]", self.bound.field.choices)
+        return [
+            Check(f"{self.bound.id_for_label}-{n}", value, label, value in chosen)
+            for n, (value, label) in enumerate(offered)
+        ]
 
     @property
     def described_by(self) -> str:
@@ -135,21 +157,24 @@ def form_field(info: FieldInfo) -> forms.Field:
     """
     kind = _without_none(info.annotation)
     label = info.title
+    is_needed = kind is info.annotation
     if get_origin(kind) is Literal:
-        labels = ui(info).get("labels") or {}
-        choices = [(value, labels.get(value, str(value))) for value in get_args(kind)]
-        return forms.ChoiceField(label=label, choices=choices, widget=forms.Select(attrs={"class": "select"}))
+        widget = forms.Select(attrs={"class": "select"})
+        return forms.ChoiceField(label=label, choices=_choices(kind, info), widget=widget)
     if kind is bool:
         return forms.BooleanField(label=label, required=False)
     if kind is int:
         attributes = {"step": "1", "inputmode": "numeric", **_bounds(info)}
-        return forms.IntegerField(label=label, widget=_number(attributes))
+        return forms.IntegerField(label=label, required=is_needed, widget=_number(attributes))
     if kind is float:
-        return forms.FloatField(label=label, widget=_number({"step": "any", "inputmode": "decimal", **_bounds(info)}))
+        attributes = {"step": "any", "inputmode": "decimal", **_bounds(info)}
+        return forms.FloatField(label=label, required=is_needed, widget=_number(attributes))
     if kind is str:
         return forms.CharField(label=label, required=False, widget=forms.TextInput(attrs={"class": "input"}))
-    if get_origin(kind) is tuple and get_args(kind) == (str, Ellipsis):
-        return LinesField(label=label, required=False)
+    if get_origin(kind) is tuple and get_args(kind)[1:] == (Ellipsis,):
+        each = get_args(kind)[0]
+        is_chosen = get_origin(each) is Literal
+        return ChecksField(label=label, choices=_choices(each, info)) if is_chosen else _lines_field(each, label)
     raise TypeError(f"No form field for an option of type {kind!r}.")
 
 
@@ -173,6 +198,44 @@ class LinesField(forms.CharField):
     def to_python(self, value: Any) -> Any:
         """The lines as a tuple, which is what the option holds."""
         return tuple(line for line in str(value or "").split("\n") if line.strip())
+
+
+class Checks(forms.CheckboxSelectMultiple):
+    """The value is a text with a line for each chosen, as it is of ``Lines``, so that all options compare alike."""
+
+    def value_from_datadict(self, data: Mapping[str, Any], files: Any, name: str) -> str:
+        sent = super().value_from_datadict(data, files, name)
+        return "\n".join(sent) if isinstance(sent, list) else str(sent or "")
+
+    def format_value(self, value: Any) -> list[str]:
+        return str(value or "").split("\n")
+
+    def id_for_label(self, id_: str, index: str | None = None) -> str:
+        """Of the group as a whole too: help and error are named after it."""
+        return super().id_for_label(id_, index) or id_
+
+
+class ChecksField(forms.MultipleChoiceField):
+    """Some of a list, in the order of the list."""
+
+    widget = Checks
+
+    def to_python(self, value: Any) -> Any:
+        """The chosen as a tuple, which is what the option holds."""
+        return tuple(line for line in str(value or "").split("\n") if line)
+
+
+def _lines_field(each: Any, label: str | None) -> LinesField:
+    if get_origin(each) is Annotated:  # the model minds what else is asked of it
+        each = get_args(each)[0]
+    if each is not str:
+        raise TypeError(f"No form field for several of type {each!r}.")
+    return LinesField(label=label, required=False)
+
+
+def _choices(kind: Any, info: FieldInfo) -> list[tuple[str, str]]:
+    labels = ui(info).get("labels") or {}
+    return [(value, labels.get(value, str(value))) for value in get_args(kind)]
 
 
 def _number(attributes: dict[str, str]) -> forms.NumberInput:

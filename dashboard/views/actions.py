@@ -33,7 +33,7 @@ from wire.errors import ActionRefused, NotFound
 from wire.specs import Choice, FromSample
 
 MAX_TITLE = 200
-NOUNS = {"import": "import", "evaluate": "evaluation", "classify": "classification"}
+NOUNS = {"import": "import", "evaluate": "evaluation", "classify": "classification", "export": "export"}
 """What a job is called by its verb, where it is no run."""
 
 
@@ -133,6 +133,8 @@ def job_address(job: Job) -> str:
             return f"{reverse('evaluation', args=[job.part_of_id])}?job={job.pk}"
         case "classify":
             return reverse("classification", args=[job.pk])
+        case "export":
+            return reverse("exports", args=[job.part_of_id])
         case _:
             return reverse("dataset", args=[job.pk])
 

@@ -1,18 +1,17 @@
 // @ts-check
 /** The page where a network is tried: images come, answers follow one after the other, newest first. */
 
-import { found, setText } from "./dom.js";
-import { formatCount } from "./format.js";
-import { AskError, ask, withQuery } from "./try/asking.js";
+import { found } from "./dom.js";
+import { Answers, withPatience } from "./try/answers.js";
+import { ask, withQuery } from "./try/asking.js";
 import { Bring } from "./try/bring.js";
 import { Card } from "./try/card.js";
 import { Chooser } from "./try/chooser.js";
 import { LayersView } from "./try/layers.js";
-import { Queue } from "./try/queue.js";
 
 /** @typedef {import("./try/asking.js").TriedImage} TriedImage */
 /**
- * @typedef {{page: string, layers_page: string, checkpoints_page: string, classify_page: string,
+ * @typedef {{page: string, layers_page: string, networks_page: string, classify_page: string,
  *   asked: {predict: string, explain: string, layers: string, "layer-tiles": string}, classes: string[],
  *   sample: {dataset: number, id: number, name: string, truth: string, picture: string} | null,
  *   at_once: number, most_bytes: number}} PageData
@@ -22,22 +21,20 @@ import { Queue } from "./try/queue.js";
 const LOADING_AFTER_MS = 500;
 
 class Page {
-  /** @type {Card[]} */
-  #cards = [];
-  /** Checkpoints that have answered on this page: the next answer is quick. @type {Set<number | null>} */
+  /** Addresses that have answered on this page: the next answer is quick. @type {Set<string>} */
   #loaded = new Set();
-  #asked = new AbortController();
 
   /** @param {PageData} data */
   constructor(data) {
     this.data = data;
     this.root = found("[data-try]", HTMLElement);
-    this.list = found("[data-cards]", HTMLElement);
-    this.queue = new Queue(
-      (/** @type {Card} */ card) => this.#ask(card),
-      (error) => this.#hold(error),
+    /** @type {Answers<Card>} */
+    this.answers = new Answers(
+      (card, signal) => this.#ask(card, signal),
+      // A run that goes on may have replaced the checkpoint that was chosen.
+      (status) => [404, 409].includes(status) && this.chooser.refresh(),
     );
-    this.chooser = new Chooser(data.checkpoints_page, () => this.#showEmpty());
+    this.chooser = new Chooser(data.networks_page, () => this.#showEmpty());
     this.layers = new LayersView(found("[data-layers]", HTMLElement), data.asked);
     this.bring = new Bring(found("[data-bring]", HTMLElement), data, (chosen) => this.#take(chosen));
     this.#listen();
@@ -45,11 +42,6 @@ class Page {
   }
 
   #listen() {
-    found("[data-clear]", HTMLElement).addEventListener("click", () => this.#clear());
-    found("[data-problem-retry]", HTMLElement).addEventListener("click", () => {
-      found("[data-problem]", HTMLElement).hidden = true;
-      this.queue.resume();
-    });
     found("[data-layers-close]", HTMLElement).addEventListener("click", () => {
       history.pushState(null, "", this.data.page);
       this.#showAnswers();
@@ -85,92 +77,36 @@ class Page {
     for (const { image, problem } of chosen) {
       const card = new Card(image, {
         classes: this.data.classes,
-        remove: (gone) => this.#remove(gone),
+        remove: (gone) => this.answers.remove(gone),
         layers: (of) => this.#openLayers(of),
         layersAddress: (of) => this.#layersAddress(of),
         explain: (...wish) => this.#explain(...wish),
       });
-      this.#cards.push(card);
-      this.list.prepend(card.root);
-      if (problem) card.refuse(problem);
-      else this.queue.add(card);
+      this.answers.add(card, problem);
     }
-    this.#showCount();
   }
 
-  /** Answers one card; fails only where the next one would fail too. @param {Card} card */
-  async #ask(card) {
-    const checkpoint = this.chooser.chosen;
-    const { signal } = this.#asked;
+  /**
+   * @param {Card} card
+   * @param {AbortSignal} signal
+   */
+  async #ask(card, signal) {
+    const network = this.chooser.chosen;
+    const address = withQuery(this.data.asked.predict, network);
     const began = performance.now();
     card.say("asking", "Asking the network");
-    const slow = window.setTimeout(() => {
-      const loads = !this.#loaded.has(checkpoint);
+    const tell = () =>
       card.say(
         "asking",
-        loads ? "Loading the network. The first answer takes some seconds" : "Still asking the network",
+        this.#loaded.has(address)
+          ? "Still asking the network"
+          : "Loading the network. The first answer takes some seconds",
       );
-    }, LOADING_AFTER_MS);
-    try {
-      const answer = await ask(this.data.asked.predict, card.image, { checkpoint }, signal);
-      const told = await answer.json();
-      this.#loaded.add(checkpoint);
-      if (this.#cards.includes(card)) card.show(told, performance.now() - began);
-    } catch (error) {
-      if (signal.aborted) return;
-      if (!(error instanceof AskError && error.isOfImage)) {
-        card.say("waiting", "Waiting");
-        throw error;
-      }
-      card.refuse(error);
-    } finally {
-      window.clearTimeout(slow);
-    }
-    this.#showCount();
-    setText(found("[data-spoken]", HTMLElement), card.spoken);
-  }
-
-  /** What stands in the way of all of them. @param {unknown} error */
-  #hold(error) {
-    const known =
-      error instanceof AskError
-        ? error
-        : { status: 0, message: "Something went wrong in this page.", hint: "Reload it." };
-    const box = found("[data-problem]", HTMLElement);
-    setText(found("[data-problem-message]", HTMLElement, box), known.message);
-    setText(found("[data-problem-hint]", HTMLElement, box), known.hint);
-    found("[data-problem-sign-in]", HTMLElement, box).hidden = known.status !== 401;
-    box.hidden = false;
-    // A run that goes on may have replaced the checkpoint that was chosen.
-    if ([404, 409].includes(known.status)) this.chooser.refresh();
-  }
-
-  /** @param {Card} card */
-  #remove(card) {
-    this.queue.remove(card);
-    this.#cards = this.#cards.filter((each) => each !== card);
-    card.leave();
-    if (!this.queue.length) found("[data-problem]", HTMLElement).hidden = true;
-    this.#showCount();
-  }
-
-  #clear() {
-    this.#asked.abort();
-    this.#asked = new AbortController();
-    this.queue.clear();
-    for (const card of this.#cards) card.leave();
-    this.#cards = [];
-    found("[data-problem]", HTMLElement).hidden = true;
-    this.#showCount();
-    found("[data-choose]", HTMLElement).focus();
-  }
-
-  #showCount() {
-    const n = this.#cards.length;
-    found("[data-answers]", HTMLElement).hidden = !n;
-    setText(found("[data-answers-title]", HTMLElement), n === 1 ? "One image" : `${formatCount(n)} images`);
-    const left = this.queue.length;
-    setText(found("[data-answers-hint]", HTMLElement), left > 1 ? `${formatCount(left)} to come` : "");
+    const told = await withPatience(LOADING_AFTER_MS, tell, async () =>
+      (await ask(this.data.asked.predict, card.image, network, signal)).json(),
+    );
+    this.#loaded.add(address);
+    if (this.answers.cards.includes(card)) card.show(told, performance.now() - began);
   }
 
   /** @type {import("./try/why.js").Explain} */
@@ -181,14 +117,14 @@ class Page {
   /** Only an image of a dataset has an address of its own. @param {Card} card */
   #layersAddress({ image, answer }) {
     if (image.file) return this.data.layers_page;
-    const checkpoint = answer?.checkpoint.id ?? null;
+    const checkpoint = answer?.checkpoint?.id ?? null;
     return withQuery(this.data.layers_page, { dataset: image.dataset, sample: image.id, checkpoint });
   }
 
   /** @param {Card} card */
   #openLayers(card) {
     history.pushState(null, "", this.#layersAddress(card));
-    this.#showLayers(card.image, card.answer?.checkpoint.id ?? null);
+    this.#showLayers(card.image, card.answer?.checkpoint?.id ?? null);
   }
 
   /**
@@ -204,7 +140,7 @@ class Page {
     const { current } = this.layers;
     this.layers.close();
     this.root.hidden = false;
-    const card = this.#cards.find(({ image }) => image === current?.image);
+    const card = this.answers.cards.find(({ image }) => image === current?.image);
     card?.root.scrollIntoView({ block: "nearest" });
     card?.root.focus({ preventScroll: true });
   }

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Dialog, Locator, Page, expect
 
 from tests.browser.pages import import_sample, set_up, start_training
-from tests.browser.stack import Stack
+from tests.browser.stack import Stack, wait_for
 from tests.kits.serving import picture_bytes
 from tests.surroundings import shared_processes
 
@@ -275,4 +275,55 @@ def test_a_zip_that_is_none_fails_with_a_sentence(page: Page, trained: Trained, 
     page.get_by_role("button", name="Classify").click()
     page.wait_for_url("**/classifications/**")
     expect(page.get_by_role("alert")).to_contain_text("fake.zip", timeout=120_000)
+    assert problems == []
+
+
+def exported(page: Page, trained: Trained) -> None:
+    """To ONNX, with the evaluation of the run behind it."""
+    api = f"{trained.stack.address}/api/v1/trainings/{trained.run}"
+    page.evaluate(
+        """async (address) => {
+            const token = document.querySelector("meta[name=csrf-token]").content;
+            const headers = { "Content-Type": "application/json", "X-CSRFToken": token };
+            const body = JSON.stringify({ targets: [{ backend: { name: "onnx" }, precision: "fp32" }] });
+            const answer = await fetch(address, { method: "POST", headers, body });
+            if (answer.status !== 201) throw new Error(await answer.text());
+        }""",
+        f"{api}/exports",
+    )
+
+    def compared() -> bool:
+        return len([side for side in page.request.get(f"{api}/comparables").json() if not side["why_not"]]) == 2
+
+    wait_for("an export and an evaluation", compared, patience_s=120)
+
+
+def test_an_export_is_tried_and_held_against_its_checkpoint(page: Page, trained: Trained, problems: list[str]) -> None:
+    visit(page, trained)
+    exported(page, trained)
+
+    page.reload()
+    networks = page.get_by_label("Shown to")
+    expect(networks).to_contain_text(re.compile(r"ONNX FP32 of step-\d+ \(passed\)"))
+    networks.select_option(networks.locator("option", has_text="ONNX FP32").get_attribute("value"))
+    bring(page, "drop", (ODD_NAME, picture_bytes(30, 20)))
+    tried = answered(page, ODD_NAME)
+    expect(tried.locator("[data-card='facts']")).to_contain_text("ONNX FP32")
+    expect(tried.get_by_role("button", name="Why")).to_be_disabled()
+    expect(tried).to_contain_text("an export answers as a whole")
+
+    visit(page, trained, "compare/")
+    expect(page.locator("[data-figure='agreement']")).to_have_text("100.00 %")
+    page.get_by_role("link", name=re.compile("Both right")).click()
+    expect(page).to_have_url(re.compile("kind=both_right"))
+    page.locator("#gallery [data-pick]").first.click()
+    both = page.locator(".try-card[data-state='answered']")
+    expect(both.locator("tbody tr")).to_have_count(5, timeout=PATIENCE_MS)
+    expect(both.get_by_text("right", exact=True)).to_have_count(2)
+    assert set(both.locator(".duel-points").all_text_contents()) <= {"0.00", "+0.01", "\N{MINUS SIGN}0.01"}
+    head = both.locator("[data-card='name-a']")
+    first = head.text_content() or ""
+    page.get_by_role("button", name="Swap").click()
+    expect(head).not_to_have_text(first, timeout=PATIENCE_MS)
+    expect(page).to_have_url(re.compile("a=export"))
     assert problems == []

@@ -17,6 +17,7 @@ from jobs.upload_files import UploadFile
 from tests.dashboard.makers import checkpoint_of, classification_job, evaluation_job, import_job, training_job
 from tests.dashboard.sockets import Socket, connected, session_of
 from tests.dashboard.uploading import Piece, session_headers
+from tests.kits.exported import export_job
 from tests.tus import TUS
 
 PUBLIC = {
@@ -41,6 +42,7 @@ VALUES = {
     "upload_id": "1",
     "prediction_id": "1",
     "run_id": "1",
+    "path": "model.onnx",
 }
 
 
@@ -63,14 +65,14 @@ def operations():
                     yield method.lower(), f"/api/v1/{bound.prefix.strip('/')}{path}".replace("//", "/")
 
 
-def call(client, method, path, **more):
-    return client.generic(method.upper(), path, "{}", content_type="application/json", **more)
+def call(client, method, path, *, body="{}", **more):
+    return client.generic(method.upper(), path, body, content_type="application/json", **more)
 
 
 def filled(route, **values):
     path = route
     for name, value in (VALUES | values).items():
-        for converter in ("int:", "str:", "slug:", ""):
+        for converter in ("int:", "str:", "slug:", "path:", ""):
             path = path.replace(f"<{converter}{name}>", str(value)).replace(f"{{{converter}{name}}}", str(value))
     assert "<" not in path, f"give a value for {route} in VALUES"
     assert "{" not in path, f"give a value for {route} in VALUES"
@@ -146,7 +148,7 @@ def hidden(other_user, admin_user):
 
 @pytest.fixture
 def parts(other_user, user):
-    """An evaluation and a classification that are private, of a run that everybody sees; its dataset is private too."""
+    """A private evaluation, classification and export of a run that everybody sees; its dataset is private too."""
     dataset = import_job(other_user, private=True, title="A secret set")
     run = training_job(other_user, dataset, status="succeeded", title="An open run", n_events=3)
     JobInput.objects.create(job=run, artifact=Artifact.objects.get(made_by=dataset), role="dataset")
@@ -154,6 +156,7 @@ def parts(other_user, user):
     made = (
         evaluation_job(other_user, run, checkpoint, private=True),
         classification_job(other_user, run, checkpoint, private=True),
+        export_job(other_user, run, checkpoint, private=True),
     )
     Job.objects.filter(pk__in=[part.pk for part in made]).update(title="A secret part")
     return run, dataset, made
@@ -186,12 +189,21 @@ def test_a_private_job_is_not_there_for_others_on_pages(api, hidden, parts, rout
 )
 def test_a_private_job_is_not_there_for_others_in_the_api(api, hidden, parts, method, route):
     for job in (*hidden, *parts[2]):
-        answer = call(api, method, filled(route, **every_id(job)) + QUERIES.get(route, ""))
+        path = filled(route, **every_id(job)) + QUERIES.get(route, "")
+        answer = call(api, method, path, body=json.dumps(BODIES.get(route, {})))
         assert answer.status_code == 404
         assert answer.json()["error"]["code"] == "not_found"
 
 
-QUERIES = {"/api/v1/trainings/{int:run_id}/layer-tiles": "?layer=conv1"}
+QUERIES = {
+    "/api/v1/trainings/{int:run_id}/layer-tiles": "?layer=conv1",
+    "/api/v1/trainings/{int:run_id}/comparison": "?a=export:7&b=export:8",
+    "/api/v1/trainings/{int:run_id}/comparison.csv": "?a=export:7&b=export:8",
+}
+BODIES = {
+    "/api/v1/trainings/{int:job_id}/exports": {"targets": [{"backend": {"name": "pytorch"}}]},
+    "/api/v1/exports/{int:job_id}/override": {"reason": "because"},
+}
 """What an operation cannot do without."""
 
 
@@ -211,10 +223,28 @@ def test_an_open_run_tells_nothing_of_what_is_private_about_it(api, parts):
         answer = api.post(f"/api/v1/trainings/{run.pk}/evaluations", data=json.dumps(wish), **post)
         assert answer.status_code == 404, wish
     assert api.get(f"/api/v1/trainings/{run.pk}/evaluations").json() == []
+    wish = {"targets": [{"backend": {"name": "pytorch"}}]}
+    for more in ({}, {"dataset": dataset.pk}):
+        answer = api.post(f"/api/v1/trainings/{run.pk}/exports", data=json.dumps(wish | more), **post)
+        assert answer.status_code == 404, more
     assert api.get(f"/api/v1/trainings/{run.pk}/classifications").json() == []
+    assert api.get(f"/api/v1/trainings/{run.pk}/exports").json() == []
     assert api.get(f"/api/v1/jobs?part_of={run.pk}").json() == []
     assert api.get("/api/v1/jobs?verb=evaluate").json() == []
-    paths = [f"/runs/{run.pk}/{page}" for page in ("", "regions", "evaluation/", "try/", "classify/", "try/layers/")]
+    paths = [
+        f"/runs/{run.pk}/{page}"
+        for page in (
+            "",
+            "regions",
+            "evaluation/",
+            "try/",
+            "classify/",
+            "export/",
+            "compare/",
+            "compare/split",
+            "try/layers/",
+        )
+    ]
     paths += [f"/runs/{run.pk}/{page}/?job={part.pk}" for page in ("evaluation", "classify") for part in made]
     paths += [
         f"/runs/{run.pk}/try/?dataset={dataset.pk}&sample=1",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 
 import pytest
 import torch._inductor.utils  # noqa: F401 - sets a variable while it is imported: not inside a test
@@ -13,7 +14,9 @@ from jobs.models import Artifact
 from jobs.services import token_create
 from jobs.storage import storage
 from tests.dashboard.makers import import_job, training_job
-from tests.kits.serving import picture_bytes, write_checkpoint, write_dataset
+from tests.kits.exported import export_job
+from tests.kits.serving import picture_bytes, write_checkpoint, write_dataset, write_onnx_export
+from wire.layout import ExportDir
 from wire.serving import MAX_IMAGES
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db, pytest.mark.usefixtures("serve")]
@@ -125,6 +128,51 @@ def test_layers_and_tiles(api, run, checkpoint):
 
 def code_of(answer):
     return answer.status_code, answer.json()["error"]["code"]
+
+
+def exported(user, run, checkpoint):
+    """An ONNX export of the checkpoint whose model is a true one."""
+    job = export_job(user, run, checkpoint)
+    folder = storage().job(job.pk).export_dir
+    shutil.rmtree(folder)
+    path = storage().job(run.pk).resolve(checkpoint.path)
+    Artifact.objects.filter(made_by=job).update(sha256=write_onnx_export(ExportDir(folder), path))
+    return job
+
+
+def test_an_export_answers_as_its_checkpoint_does(api, user, run, checkpoint, dataset):
+    export = exported(user, run, checkpoint)
+
+    body = post(api, run, "predict", image(), image(b"no image"), export=export.pk).json()
+    trained = post(api, run, "predict", image(), checkpoint=checkpoint.pk).json()
+
+    assert body["checkpoint"] is None
+    assert body["export"] == {
+        "id": export.pk, "name": "ONNX FP32", "backend": "onnx", "precision": "fp32", "outcome": "passed",
+        "checkpoint": "step-10",
+    }  # fmt: skip
+    shares = [guess["probability"] for guess in trained["images"][0]["top"]]
+    assert [guess["probability"] for guess in body["images"][0]["top"]] == pytest.approx(shares, abs=1e-5)
+    assert body["images"][0]["seen"] == trained["images"][0]["seen"]
+    assert body["images"][1]["error"]["code"] == "image.invalid"
+    assert post_sample(api, run, "predict", dataset, export=export.pk).json()["images"][0]["top"]
+
+
+def test_exports_that_cannot_be_asked(api, client, user, other_user, run, checkpoint, dataset):
+    export = export_job(user, run, checkpoint)
+    assert code_of(post(api, run, "predict", image(), export=export.pk, checkpoint=checkpoint.pk))[0] == 422
+    assert code_of(post(api, run, "predict", image(), export=checkpoint.pk + 999))[0] == 404
+    assert code_of(post(api, training_job(user, dataset), "predict", image(), export=export.pk))[0] == 404
+    waiting = export_job(user, run, checkpoint, status="running")
+    assert code_of(post(api, run, "predict", image(), export=waiting.pk)) == (409, "action.refused")
+    (storage().job(export.pk).export_dir / "model.onnx").write_bytes(b"another")
+    changed = post(api, run, "predict", image(), export=export.pk)
+    assert code_of(changed) == (400, "checkpoint.damaged")
+    assert "model.onnx" in changed.json()["error"]["message"]
+    export.private = True
+    export.save()
+    client.force_login(other_user)
+    assert post(client, run, "predict", image(), export=export.pk).status_code == 404
 
 
 def test_what_is_refused(api, run, checkpoint, dataset):

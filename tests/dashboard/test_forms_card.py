@@ -4,15 +4,21 @@ from html.parser import HTMLParser
 from typing import Literal
 
 import pytest
+from django.http import QueryDict
 from pydantic import BaseModel, Field
 
 from dashboard.forms.card_form import CardForm, as_text, form_field, ui
-from engine.catalog import format_cards, model_cards, sample_cards, task_cards
-from wire.specs import ImportOptions, TrainOptions
+from engine.catalog import backend_cards, format_cards, model_cards, sample_cards, task_cards
+from wire.specs import CalibrationOptions, ImportOptions, TrainOptions, VerificationOptions
 
-CARDS = {card.name: card.options for card in [*model_cards().values(), *task_cards().values()]}
+CARDS: dict[str, type[BaseModel]] = {
+    card.name: card.options for card in [*model_cards().values(), *task_cards().values()]
+}
+CARDS |= {card.name: card.options for card in backend_cards().values()}
 CARDS |= {card.name: card.options for card in [*format_cards().values(), *sample_cards().values()]}
 CARDS |= {"training": TrainOptions, "import": ImportOptions}
+CARDS |= {"calibration": CalibrationOptions}
+CARDS |= {"verification": VerificationOptions}
 
 
 class Every(BaseModel):
@@ -163,3 +169,33 @@ def test_an_option_of_a_type_that_no_field_exists_for_is_refused():
     with pytest.raises(TypeError, match="list"):
         form_field(Odd.model_fields["names"])
     assert ui(Odd.model_fields["names"]) == {}
+
+
+class Several(BaseModel):
+    sizes: tuple[Literal["small", "large"], ...] = Field(
+        ("small",), min_length=1, title="Sizes", json_schema_extra={"labels": {"large": "Very large"}}
+    )
+    limit: float | None = Field(None, ge=0, title="Limit")
+
+
+def test_an_option_that_takes_several_of_a_list_is_a_box_for_each():
+    shown = CardForm(Several, prefix="o")
+    [sizes, limit] = shown.option_fields
+    assert [(check.value, check.label, check.checked) for check in sizes.checks] == [
+        ("small", "small", True),
+        ("large", "Very large", False),
+    ]
+    assert limit.checks == []
+    sent = CardForm(Several, prefix="o", data=QueryDict("o-sizes=large&o-sizes=small"))
+    assert sent.is_valid(), sent.errors
+    assert sent.options.sizes == ("large", "small")
+    assert sent.option_fields[0].modified
+    for query in ("o-limit=1", "o-sizes=huge"):
+        assert "sizes" in CardForm(Several, prefix="o", data=QueryDict(query)).errors
+
+
+def test_an_option_that_may_be_none_may_be_left_empty():
+    sent = CardForm(Several, prefix="o", data=QueryDict("o-sizes=small&o-limit="))
+    assert sent.is_valid(), sent.errors
+    assert sent.options.limit is None
+    assert not any(field.modified for field in sent.option_fields)

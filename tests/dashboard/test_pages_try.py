@@ -11,6 +11,7 @@ from django.utils.html import escape
 from jobs.models import Artifact, Job, JobInput
 from jobs.storage import storage
 from tests.dashboard.makers import checkpoint_of, import_job, training_job
+from tests.kits.exported import export_job
 from tests.kits.stored import Row, store
 from wire.serving import MAX_REQUEST_BYTES
 
@@ -73,6 +74,36 @@ def test_checkpoints_are_named_by_what_they_are(api, run):
     assert "step-20, epoch 2 (best)" in page
     assert f'value="newest" data-id="{late.pk}"' in " ".join(page.split())
     assert 'data-live="yes"' in page
+
+
+def options(page):
+    found = re.findall(r"<option ([^>]*)>([^<]*)</option>", page[page.index('id="try-network"') :])
+    return {" ".join(text.split()): " ".join(attributes.split()) for attributes, text in found}
+
+
+def test_exports_are_offered_beside_the_checkpoints(api, user, run):
+    checkpoint = checkpoint_of(run)
+    earlier = export_job(user, run, checkpoint)
+    newest = export_job(user, run, checkpoint, outcome="failed")
+    export_job(user, run, checkpoint, backend="pytorch")
+    export_job(user, run, checkpoint, backend="tensorrt_rtx", precision="int8", outcome="not_run")
+    ending = export_job(user, run, checkpoint, precision="fp16")
+    Job.objects.filter(pk=ending.pk).update(status="running")
+
+    found = options(get(api, f"/runs/{run.pk}/try/", export=newest.pk).content.decode())
+
+    assert found["ONNX FP32 of step-40 (failed)"] == f'value="export:{newest.pk}" selected'
+    assert found[f"ONNX FP32 of step-40 (passed, an earlier one, #{earlier.pk})"] == f'value="export:{earlier.pk}"'
+    assert "PyTorch weights of step-40 (passed)" in found
+    not_run = found["TensorRT for RTX INT8 of step-40 (not run here: no CUDA device)"]
+    assert not_run.endswith("disabled")
+    assert not any("FP16" in text for text in found), "it has files, and no verdict yet"
+
+
+def test_exports_of_others_that_are_private_are_not_offered(client, user, other_user, run):
+    export = export_job(user, run, checkpoint_of(run), private=True)
+    client.force_login(other_user)
+    assert f"export:{export.pk}" not in get(client, f"/runs/{run.pk}/try/checkpoints").content.decode()
 
 
 @pytest.mark.parametrize(("status", "words"), [("running", "notices it by itself"), ("cancelled", "ended without one")])
@@ -148,8 +179,8 @@ def test_a_dataset_is_no_run(api, dataset):
 
 def test_the_number_of_queries_does_not_grow(api, run, django_assert_max_num_queries):
     for step in range(10, 110, 10):
-        checkpoint_of(run, step)
-    with django_assert_max_num_queries(12):
+        export_job(run.owner, run, checkpoint_of(run, step))
+    with django_assert_max_num_queries(16):
         get(api, f"/runs/{run.pk}/try/")
     with django_assert_max_num_queries(8):
         get(api, f"/runs/{run.pk}/try/samples", split="val")

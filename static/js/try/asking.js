@@ -6,12 +6,17 @@ import { browserWorld } from "../sources/server.js";
 /** `truth` is empty of what somebody brought. @typedef {{name: string, truth: string, picture: string, file: File | null, dataset: number, id: number}} TriedImage */
 /** @typedef {{label: number, name: string, probability: number}} Guess */
 /** @typedef {{id: number, name: string, step: number, epoch: number}} Checkpoint */
+/** @typedef {{id: number, name: string, backend: string, precision: string, outcome: string, checkpoint: string}} Export */
 /** @typedef {{code: string, message: string, hint: string}} Problem */
 /**
  * @typedef {{name: string, width: number, height: number, top: Guess[], seen: string, decode_ms: number,
  *   forward_ms: number, error: Problem | null}} ImageAnswer
  */
-/** @typedef {{checkpoint: Checkpoint, image_px: number, load_ms: number, images: ImageAnswer[]}} Answer */
+/**
+ * One of `checkpoint` and `export` answered.
+ * @typedef {{checkpoint: Checkpoint | null, export: Export | null, image_px: number, load_ms: number,
+ *   images: ImageAnswer[]}} Answer
+ */
 
 /** Why a question got no answer, in words for a person. `status` is 0 where the server did not answer at all. */
 export class AskError extends Error {

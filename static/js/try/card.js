@@ -1,7 +1,8 @@
 // @ts-check
-/** One image that was tried: the picture, what the network saw, its guesses, or why there are none. */
+/** One image that was tried: its guesses, or why there are none, and the way to why and to the layers. */
 
 import { element, found, setText } from "../dom.js";
+import { ImageCard } from "./image_card.js";
 import { Why } from "./why.js";
 import { factsText, shareText } from "./words.js";
 
@@ -9,12 +10,9 @@ import { factsText, shareText } from "./words.js";
 /** @typedef {import("./asking.js").Answer} Answer */
 /** @typedef {{remove: (card: Card) => void, layers: (card: Card) => void, explain: import("./why.js").Explain, classes: string[], layersAddress: (card: Card) => string}} Hooks */
 
-const SMALL_PX = 96;
-
-export class Card {
+export class Card extends ImageCard {
   /** @type {Answer | null} */
   answer = null;
-  #address = "";
   /** @type {Why | null} */
   #why = null;
 
@@ -23,38 +21,15 @@ export class Card {
    * @param {Hooks} hooks
    */
   constructor(image, hooks) {
-    this.image = image;
+    super(image, "#try-card");
     this.hooks = hooks;
-    const made = found("#try-card", HTMLTemplateElement).content.cloneNode(true);
-    this.root = found(".try-card", HTMLElement, /** @type {DocumentFragment} */ (made));
-    setText(this.#part("name"), image.name);
-    this.#part("name").parentElement?.setAttribute("title", image.name);
-    this.#showTruth("");
-    if (!image.file) this.#showPicture(image.picture);
-    this.say("waiting", "Waiting for its turn");
     this.root.addEventListener("click", (event) => this.#onClick(event));
   }
 
-  /** The words of its first guess, or why there is none; for those who do not see it appear. */
+  /** The words of its first guess, or why there is none. */
   get spoken() {
     const guess = this.answer?.images[0]?.top[0];
-    if (!guess) return `${this.image.name}: ${this.#part("state").textContent}`;
-    return `${this.image.name}: ${guess.name}, ${shareText(guess.probability)}`;
-  }
-
-  /**
-   * @param {"waiting" | "asking" | "refused"} state
-   * @param {string} words
-   */
-  say(state, words) {
-    this.root.dataset.state = state;
-    this.#part("state").hidden = false;
-    setText(this.#part("state"), words);
-  }
-
-  /** @param {{message: string, hint: string}} problem */
-  refuse({ message, hint }) {
-    this.say("refused", `${message} ${hint}`.trim());
+    return guess ? `${this.image.name}: ${guess.name}, ${shareText(guess.probability)}` : super.spoken;
   }
 
   /**
@@ -65,68 +40,35 @@ export class Card {
     const image = answer.images[0];
     if (!image || image.error) return this.refuse(image?.error ?? { message: "There is no answer.", hint: "" });
     this.answer = answer;
-    this.root.dataset.state = "answered";
-    this.#part("state").hidden = true;
-    if (this.image.file) {
-      this.#address = URL.createObjectURL(this.image.file);
-      this.#showPicture(this.#address, image.seen);
-    }
-    const isSmall = Math.max(image.width, image.height) <= SMALL_PX;
-    this.#part("frame").toggleAttribute("data-small", isSmall);
-    this.#part("frame").querySelector("img")?.classList.toggle("try-pixels", isSmall);
-    this.#showSeen(image.seen);
+    this.showImage(image);
     this.#showTop(image.top);
-    this.#showTruth(image.top[0]?.name ?? "");
-    setText(this.#part("facts"), factsText(answer, image, whole_ms));
-    this.#part("actions").hidden = false;
-    found('[data-do="layers"]', HTMLAnchorElement, this.root).href = this.hooks.layersAddress(this);
+    this.judge(this.part("verdict"), image.top[0]?.name ?? "");
+    setText(this.part("facts"), factsText(answer, image, whole_ms));
+    this.#showActions(answer);
   }
 
-  /** What the browser holds for it is let go. */
   leave() {
-    if (this.#address) URL.revokeObjectURL(this.#address);
     this.#why?.leave();
-    this.root.remove();
+    super.leave();
   }
 
-  /** @param {string} name */
-  #part(name) {
-    return found(`[data-card="${name}"]`, HTMLElement, this.root);
-  }
-
-  /**
-   * @param {string} address
-   * @param {string} [otherwise] where the browser cannot draw what the server can read
-   */
-  #showPicture(address, otherwise = "") {
-    const picture = element("img", { class: "try-picture", alt: "", src: address });
-    picture.addEventListener(
-      "error",
-      () => {
-        if (otherwise) picture.src = otherwise;
-        else picture.remove();
-      },
-      { once: true },
-    );
-    this.#part("frame").replaceChildren(picture);
-  }
-
-  /** @param {string} seen */
-  #showSeen(seen) {
-    const picture = found('[data-card="seen"]', HTMLImageElement, this.root);
-    this.#part("seen-figure").hidden = !seen;
-    if (!seen) return;
-    picture.addEventListener(
-      "load",
-      () => setText(this.#part("seen-px"), `${picture.naturalWidth} × ${picture.naturalHeight} px`),
-      { once: true },
-    );
-    picture.src = seen;
+  /** An export answers as a whole: nobody can look into it. @param {Answer} answer */
+  #showActions({ checkpoint }) {
+    this.part("actions").hidden = false;
+    this.part("closed").hidden = Boolean(checkpoint);
+    found('[data-do="why"]', HTMLButtonElement, this.root).disabled = !checkpoint;
+    const layers = found('[data-do="layers"]', HTMLAnchorElement, this.root);
+    if (checkpoint) {
+      layers.href = this.hooks.layersAddress(this);
+    } else {
+      layers.removeAttribute("href");
+      layers.setAttribute("aria-disabled", "true");
+    }
   }
 
   /** @param {import("./asking.js").Guess[]} top */
   #showTop(top) {
-    const list = this.#part("top");
+    const list = this.part("top");
     list.hidden = false;
     list.replaceChildren(
       ...top.map(({ name, probability }) => {
@@ -148,26 +90,13 @@ export class Card {
     );
   }
 
-  /** @param {string} guess */
-  #showTruth(guess) {
-    const { truth } = this.image;
-    this.#part("truth").hidden = !truth;
-    setText(this.#part("truth-name"), truth);
-    const verdict = this.#part("verdict");
-    verdict.hidden = !guess;
-    if (!guess) return;
-    setText(verdict, guess === truth ? "right" : "wrong");
-    verdict.classList.toggle("pill-succeeded", guess === truth);
-    verdict.classList.toggle("pill-failed", guess !== truth);
-  }
-
   /** @param {MouseEvent} event */
   #onClick(event) {
     const button = event.target instanceof Element ? event.target.closest("[data-do]") : null;
     const wish = button?.getAttribute("data-do");
     if (wish === "remove") this.hooks.remove(this);
     if (wish === "why" && button instanceof HTMLElement) this.#toggleWhy(button);
-    if (wish === "layers" && !(event.ctrlKey || event.metaKey || event.shiftKey)) {
+    if (wish === "layers" && this.answer?.checkpoint && !(event.ctrlKey || event.metaKey || event.shiftKey)) {
       event.preventDefault();
       this.hooks.layers(this);
     }
@@ -175,10 +104,12 @@ export class Card {
 
   /** @param {HTMLElement} button */
   #toggleWhy(button) {
-    const place = this.#part("why");
+    const checkpoint = this.answer?.checkpoint;
+    const place = this.part("why");
     place.hidden = !place.hidden;
     button.setAttribute("aria-expanded", String(!place.hidden));
-    if (place.hidden || this.#why || !this.answer) return;
-    this.#why = new Why(place, this.image, this.answer, this.hooks.classes, this.hooks.explain);
+    if (place.hidden || this.#why || !this.answer || !checkpoint) return;
+    const { top } = this.answer.images[0] ?? { top: [] };
+    this.#why = new Why(place, this.image, { checkpoint: checkpoint.id, top }, this.hooks.classes, this.hooks.explain);
   }
 }

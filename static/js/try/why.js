@@ -17,18 +17,18 @@ export class Why {
   /**
    * @param {HTMLElement} place
    * @param {TriedImage} image
-   * @param {import("./asking.js").Answer} answer
+   * @param {{checkpoint: number, top: import("./asking.js").Guess[]}} answer
    * @param {string[]} classes of the network, as many as are known
    * @param {Explain} explain
    */
   constructor(place, image, answer, classes, explain) {
     this.image = image;
-    this.checkpoint = answer.checkpoint.id;
+    this.checkpoint = answer.checkpoint;
     this.explain = explain;
     place.append(found("#try-why", HTMLTemplateElement).content.cloneNode(true));
     this.root = found(".why", HTMLElement, place);
     this.choice = found('[data-why="class"]', HTMLSelectElement, place);
-    this.#offer(answer.images[0]?.top ?? [], classes);
+    this.#offer(answer.top, classes);
     this.choice.addEventListener("change", () => this.#ask());
     const opacity = found('[data-why="opacity"]', HTMLInputElement, place);
     opacity.addEventListener("input", () => this.#mix(Number(opacity.value)));

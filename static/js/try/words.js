@@ -24,15 +24,23 @@ export function msText(ms) {
  * @param {import("./asking.js").ImageAnswer} image
  * @param {number} whole_ms from the question to the answer, as this page measured it
  */
-export function factsText({ checkpoint, load_ms }, image, whole_ms) {
+export function factsText(answer, image, whole_ms) {
+  const { load_ms } = answer;
   const facts = [
     `${image.width} × ${image.height} px`,
     `network ${msText(image.forward_ms)}`,
     `in all ${msText(whole_ms)}`,
-    `${checkpoint.name}, epoch ${formatValue(checkpoint.epoch)}`,
+    networkText(answer),
   ];
   if (load_ms >= 1) facts.splice(3, 0, "with loading the network");
   return facts.join(" · ");
+}
+
+/** What answered. @param {Pick<import("./asking.js").Answer, "checkpoint" | "export">} answer */
+export function networkText({ checkpoint, export: exported }) {
+  if (checkpoint) return `${checkpoint.name}, epoch ${formatValue(checkpoint.epoch)}`;
+  if (!exported) return "";
+  return exported.checkpoint ? `${exported.name} of ${exported.checkpoint}` : exported.name;
 }
 
 /** What an overlay shows, and what it does not. @param {{class_name: string, probability: number, layer: string, heat: number[][]}} found */
