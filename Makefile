@@ -1,12 +1,13 @@
-.PHONY: help run test check format demo lock
+.PHONY: help run test check format demo lock export-matrix
 
 help:
 	@echo 'make run                       start Fovea; Ctrl-C stops it and saves running trainings'
-	@echo 'make demo [DATA=file.zip] [EPOCHS=] [MODEL=]'
-	@echo '                               train on the bundled sample, or on your images, through the API'
+	@echo 'make demo [DATA=file.zip] [EPOCHS=] [MODEL=] [TARGETS=]'
+	@echo '                               from the bundled sample, or your images, to a verified bundle, through the API'
 	@echo 'make test [ARGS=tests/jobs]    run the tests that this machine can run'
 	@echo 'make check                     lint, types, contracts'
 	@echo 'make format                    rewrite everything in the one format'
+	@echo 'make export-matrix             every network to every target, into docs/exports.md (half an hour)'
 	@echo 'make lock                      resolve requirements/*.in into *.lock'
 
 run:
@@ -31,6 +32,10 @@ format:
 	@scripts/install dev
 	@scripts/node-tools
 	@scripts/format
+
+export-matrix:
+	@scripts/install base
+	@.venv/bin/python scripts/export_matrix.py --write docs/exports.md
 
 lock:
 	@scripts/install dev

@@ -1,7 +1,8 @@
-"""Train through the HTTP API and say how good the network is, on the running server or on one started for this.
+"""From images to a verified bundle through the HTTP API, on the running server or on one started for this.
 
 DATA names an archive of images in class folders to upload; without it the bundled digits are taken. EPOCHS, MODEL and
-SEED override what the server plans for the dataset. DATA_DIR names the server, as for ``make run``.
+SEED override what the server plans for the dataset; TARGETS (onnx:fp32 tensorrt_rtx:int8 ...) what it is exported to,
+which is everything without it. DATA_DIR names the server, as for ``make run``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from demo_exports import exported, wanted
 from demo_server import DemoError, Server, Unreachable, server
 
 RESTART_PATIENCE_S = 60
@@ -146,6 +148,7 @@ def evaluation(api: Server, run_id: int) -> None:
 
 def main() -> None:
     options, path = overrides(), archive()
+    wanted()
     with server() as api:
         run_id = train(api, brought(api, path) if path else digits(api), options)
         run_url = f"{api.address}runs/{run_id}/"
@@ -158,6 +161,7 @@ def main() -> None:
             else f"{best['series']}: {best['value']:.4g}"
         )
         print(f"run: {run_url}", flush=True)
+        exported(api, run_id, wait_for)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -59,6 +60,21 @@ class Server:
                 self._exchange("PATCH", f"/uploads/{upload_id}", piece, at | {"Tus-Resumable": "1.0.0"})
                 tell(file.tell(), size)
         return upload_id
+
+    def download(self, path: str, to: Path) -> None:
+        """Beside first, so that no half of a file has the name of a whole one."""
+        request = urllib.request.Request(  # noqa: S310
+            f"{self.address}api/v1{path}", headers={"Authorization": f"Bearer {self._token}"}
+        )
+        beside = to.with_name(f"{to.name}.part")
+        try:
+            with urllib.request.urlopen(request, timeout=600) as response, beside.open("wb") as file:  # noqa: S310
+                shutil.copyfileobj(response, file)
+        except urllib.error.HTTPError as answer:
+            raise DemoError(f"GET {path}: {_explain(answer)}") from None
+        except OSError as problem:
+            raise Unreachable(f"{path} did not arrive: {problem}.") from None
+        beside.replace(to)
 
     def _call(self, method: str, path: str, body: bytes | None) -> Any:
         content, _ = self._exchange(method, path, body, {"Content-Type": "application/json"})

@@ -39,11 +39,19 @@ def demo(tmp_path):
 
 
 def test_without_a_server_it_starts_one_trains_and_stops_it(demo, tmp_path):
-    result = demo(EPOCHS="1", MODEL="lenet5")
+    result = demo(EPOCHS="2", MODEL="lenet5", TARGETS="onnx:fp32 onnx:int8 tensorrt_rtx:fp32")
 
     assert result.returncode == 0, result.stdout + result.stderr
     assert re.search(r"^accuracy: \d+\.\d\d %$", result.stdout, flags=re.MULTILINE)
     assert re.search(r"^run: http://127\.0\.0\.1:\d+/runs/\d+/$", result.stdout, flags=re.MULTILINE)
+    assert re.search(r"^ONNX +fp32 +passed +\d+\.\d\d% +[+-]\d", result.stdout, flags=re.MULTILINE)
+    assert re.search(r"^TensorRT for RTX +fp32 +not run .* no CUDA device$", result.stdout, flags=re.MULTILINE)
+    bundle = re.search(r"^bundle: (.+\.zip)$", result.stdout, flags=re.MULTILINE)
+    assert bundle
+    with zipfile.ZipFile(bundle[1]) as members:
+        assert members.testzip() is None
+        names = {name.partition("/")[2] for name in members.namelist()}
+    assert {"predict.py", "SHA256SUMS", "models/onnx-fp32/model.onnx", "models/onnx-int8/model.onnx"} <= names
     assert not (tmp_path / "data" / "run" / "state.json").exists()
 
 
@@ -52,6 +60,14 @@ def test_a_wish_that_cannot_be_is_one_line_before_anything_is_started(demo, tmp_
 
     assert result.returncode == 1
     assert result.stderr.strip() == "EPOCHS=many is not a whole number."
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_target_that_is_none_is_one_line_before_anything_is_started(demo, tmp_path):
+    result = demo(TARGETS="onnx:fp32 tensorrt")
+
+    assert result.returncode == 1
+    assert result.stderr.strip().startswith("TARGETS=onnx:fp32 tensorrt: 'tensorrt' is no target.")
     assert not (tmp_path / "data").exists()
 
 
@@ -64,7 +80,7 @@ def test_an_archive_that_is_not_there_is_one_line_before_anything_is_started(dem
 
 
 def test_data_goes_from_an_archive_to_an_evaluation(demo, tmp_path):
-    result = demo(DATA=str(_archive(tmp_path / "shades.zip")), EPOCHS="2", MODEL="lenet5")
+    result = demo(DATA=str(_archive(tmp_path / "shades.zip")), EPOCHS="2", MODEL="lenet5", TARGETS="onnx:fp32")
 
     assert result.returncode == 0, result.stdout + result.stderr
     assert "dataset: 60 images, 2 classes, 0 files refused" in result.stdout
