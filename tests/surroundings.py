@@ -25,7 +25,7 @@ def shared_processes() -> Iterator[None]:
     _shared_threads.update(set(threading.enumerate()) - threads)
 
 
-def until(condition: Callable[[], Found | None], *, timeout_s: float = 30.0) -> Found:
+def until(condition: Callable[[], Found | None], *, timeout_s: float = 120.0) -> Found:
     """Wait for a condition; the limit only ends a test that would never end."""
     deadline = time.monotonic() + timeout_s
     while not (value := condition()):

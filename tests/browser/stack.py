@@ -18,10 +18,10 @@ from typing import Any, Self
 import redis
 
 PROJECT_DIR = Path(__file__).resolve().parents[2]
-START_PATIENCE_S = 90
+START_PATIENCE_S = 180
 
 
-def wait_for(what: str, found: Callable[[], Any], *, patience_s: float = 60, every_s: float = 0.2) -> Any:
+def wait_for(what: str, found: Callable[[], Any], *, patience_s: float = 120, every_s: float = 0.2) -> Any:
     """The first true answer of ``found``; fails with ``what`` when patience ends."""
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:

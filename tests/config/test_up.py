@@ -23,8 +23,8 @@ from tests.surroundings import until
 
 pytestmark = pytest.mark.slow
 
-START_TIMEOUT_S = 60
-STOP_TIMEOUT_S = 60
+START_TIMEOUT_S = 150
+STOP_TIMEOUT_S = 150
 WEB_MEMORY_MIB = 180
 
 
