@@ -18,7 +18,7 @@ from tests.browser.stack import Stack, wait_for
 from tests.kits.serving import picture_bytes
 from tests.surroundings import shared_processes
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
 ODD_NAME = '<img src=x onerror=alert(1)> "q" قطة 🐈.png'
 PATIENCE_MS = 60_000
