@@ -4,7 +4,7 @@ A network of each kind is trained for a moment on some of the bundled digits, th
 target after the other. Verdicts, agreement and differences do not depend on how busy the machine
 is; times would, and are left to ``benchmarks/exported.py``.
 
-    python scripts/export_matrix.py [--models resnet18 lenet5] [--work FOLDER] [--write docs/exports.md]
+    python scripts/export_matrix.py [--models resnet18 lenet5] [--at-once 2] [--work FOLDER] [--write docs/exports.md]
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -41,7 +43,7 @@ from wire.specs import (  # noqa: E402
     TrainSpec,
 )
 
-EPOCHS = 4
+EPOCHS = 12
 LARGEST_PX = 96
 """Larger networks are tried at this size: what they compute is the same, in a sixth of the time."""
 N_PER_CLASS = 30
@@ -151,7 +153,9 @@ def trained(card: ModelCard, dataset: JobDir, job: JobDir) -> CheckpointRef:
     )
 
 
-def rows_of(card: ModelCard, dataset: JobDir, jobs: Iterator[JobDir]) -> Iterator[Row]:
+def rows_of(card: ModelCard, dataset: JobDir) -> Iterator[Row]:
+    numbers = count(1)
+    jobs = (JobDir(dataset.path.parent / f"{card.name}-{number}") for number in numbers)
     checkpoint = trained(card, dataset, next(jobs))
     for backend in backend_cards().values():
         for precision in backend.precisions:
@@ -176,18 +180,20 @@ def _expect(report: ExitReport, job: JobDir) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--models", nargs="+", default=list(model_cards()), choices=list(model_cards()))
+    parser.add_argument("--at-once", type=int, default=2, help="networks side by side")
     parser.add_argument("--work", type=Path, help="where the jobs lie (default: a folder that is removed)")
     parser.add_argument("--write", type=Path, help="the table's file (default: it is printed)")
     arguments = parser.parse_args()
     rows: list[Row] = []
-    with nullcontext(arguments.work) if arguments.work else tempfile.TemporaryDirectory() as work:
+    with (
+        nullcontext(arguments.work) if arguments.work else tempfile.TemporaryDirectory() as work,
+        ThreadPoolExecutor(arguments.at_once) as pool,
+    ):
         dataset = digits(Path(work))
-        numbers = iter(range(2, 10_000))
-        jobs = (JobDir(Path(work) / "jobs" / str(number)) for number in numbers)
-        for name in arguments.models:
-            for row in rows_of(model_cards()[name], dataset, jobs):
-                print(row.markdown, flush=True)
-                rows.append(row)
+        cards = [model_cards()[name] for name in arguments.models]
+        for made in pool.map(lambda card: list(rows_of(card, dataset)), cards):
+            print("\n".join(row.markdown for row in made), flush=True)
+            rows += made
     if arguments.write:
         arguments.write.write_text(_document(rows))
 
