@@ -7,7 +7,7 @@ help:
 	@echo 'make test [ARGS=tests/jobs]    run the tests that this machine can run'
 	@echo 'make check                     lint, types, contracts'
 	@echo 'make format                    rewrite everything in the one format'
-	@echo 'make export-matrix             every network to every target, into docs/exports.md (half an hour)'
+	@echo 'make export-matrix             every network to every target, into docs/exports.md (an hour)'
 	@echo 'make lock                      resolve requirements/*.in into *.lock'
 
 run:
