@@ -187,7 +187,7 @@ def _train(folder: Path, model: str, n_pairs: int) -> list[float]:
         run, facts, _ = prepare(plan, find_checkpoints(context.job), reader, context)
     timed = TimedBatches(run.train, switch, context.stop, WARM_UP_BLOCKS + 2 * n_pairs)
     run = replace(run, train=timed, val=TimedValidation(run.val, timed) if run.val else None)
-    shelf = SwitchedShelf(context.job, sink, kept={}, best=None, announced_best=None, checkpoint_every=0)
+    shelf = SwitchedShelf(context.job, sink, kept={}, announced_best=None, checkpoint_every=0)
     shelf.switch = switch
     train(
         run,
@@ -203,7 +203,9 @@ def _train(folder: Path, model: str, n_pairs: int) -> list[float]:
         ),
         report=Report(sink, plan.task.metrics, epochs=run.epochs, total_steps=run.total_steps),
         shelf=shelf,
-        snapshot=lambda metrics: state.take(run, at, shelf.best, facts, metrics),
+        snapshot=lambda metrics: state.take(
+            run, at, state.Beside(ranking=shelf.ranking, operations=()), facts, metrics
+        ),
         stop=context.stop,
     )
     return timed.blocks_s

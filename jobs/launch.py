@@ -8,6 +8,7 @@ import sys
 
 from django.conf import settings
 
+from jobs.host import host_name, is_shared_database
 from jobs.models import Attempt
 from jobs.process import ProcessIdentity, alive, boot_id, identify, identify_self
 from jobs.storage import storage
@@ -60,17 +61,24 @@ def is_supervised(attempt: Attempt) -> bool:
 
 
 def claim(attempt_id: int) -> Attempt | None:
-    """Make the calling process the supervisor of the attempt; None where it has one, or has ended."""
+    """Make the calling process the supervisor of the attempt.
+
+    None where it has one or has ended, and where it is another host's, whose processes cannot be seen from here.
+    """
     me = identify_self()
     while True:
         attempt = Attempt.objects.select_related("job").get(pk=attempt_id)
-        if attempt.ended_at is not None:
+        if attempt.ended_at is not None or not _is_here(attempt):
             return None
         if supervisor_of(attempt) == me:
             return attempt
         if is_supervised(attempt):
             return None
         _take(attempt, me)
+
+
+def _is_here(attempt: Attempt) -> bool:
+    return not is_shared_database() or attempt.host == host_name()
 
 
 def _take(attempt: Attempt, supervisor: ProcessIdentity) -> None:

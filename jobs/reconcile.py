@@ -1,6 +1,7 @@
 """Puts right what a killed process left: attempts without a supervisor, leases without an attempt, forgotten sleepers.
 
-It looks at processes, never at age: a supervisor that is slow is not dead.
+It looks at processes, never at age: a supervisor that is slow is not dead. What other hosts left is for
+``jobs.takeover``.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from pydantic import BaseModel
 from engine.catalog import model_cards
 from jobs.access import visible_jobs
 from jobs.curves import CurvesSnapshot, curves_read
-from jobs.devices import present
+from jobs.devices import Stranger, present
 from jobs.eventlog import events_after
 from jobs.lineage import dataset_spec_path
 from jobs.logs import LogChunk, log_read
@@ -246,13 +246,22 @@ class DeviceInfo(BaseModel):
     power_w: float | None
     bf16: bool
     drained: bool
+    drained_reason: str
+    """Empty where an administrator gave none."""
+    warning: str
+    """What is not as it should be, and keeps nobody from using it."""
+    strangers: list[Stranger]
+    """Processes on it that no job of this server started; while there are any, nothing is placed on it."""
     seen_at: datetime
     leased_by: JobRef | None
     """The run that holds it; without its title where the user may not see it."""
 
 
 def devices_list(user: User | None = None) -> list[DeviceInfo]:
-    """Devices that still answer, GPUs first. Cost: one query."""
+    """Devices that still answer, and those that were taken out of service because they do not; GPUs first.
+
+    Cost: one query.
+    """
     devices = Device.objects.select_related("lease__attempt__job").order_by("host", "-kind", "name", "uuid")
     return [
         DeviceInfo(
@@ -267,10 +276,13 @@ def devices_list(user: User | None = None) -> list[DeviceInfo]:
             power_w=device.power_w,
             bf16=device.bf16,
             drained=device.drained,
+            drained_reason=device.drained_reason,
+            warning=device.warning,
+            strangers=device.strangers,
             seen_at=device.seen_at,
             leased_by=_holder(device, user),
         )
-        for device in present(devices)
+        for device in present(devices, also_lost=True)
     ]
 
 

@@ -67,6 +67,10 @@ class JobSummary(BaseModel):
     disk_bytes: int
     notes: str
     wait_reason: str
+    resumes_when: str
+    """Of a paused job: what it waits for, `server` or `disk`; empty where it waits for a person."""
+    retry_of: int | None
+    """The job in whose place it was started."""
     error: JobError | None
     last_seq: int
     n_attempts: int
@@ -147,6 +151,8 @@ def _summary(
         disk_bytes=job.disk_bytes,
         notes=job.notes,
         wait_reason=job.wait_reason,
+        resumes_when=job.resumes_when,
+        retry_of=job.retry_of_id,
         error=error_of(job),
         last_seq=job.last_seq,
         n_attempts=len(attempts),

@@ -145,7 +145,7 @@ def plain_static_names(settings):
 def _storage_is_empty(request):
     """Ids begin anew with each database, so folders of an earlier test would look like this one's."""
     yield
-    for name in ("jobs", "trash", "uploads", "run"):
+    for name in ("jobs", "trash", "uploads", "run", "backups"):
         shutil.rmtree(Path(settings.DATA_DIR) / name, ignore_errors=True)
 
 

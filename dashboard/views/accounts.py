@@ -12,6 +12,7 @@ from django.forms import Form
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.decorators import method_decorator
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
@@ -131,7 +132,9 @@ def account(request: SignedIn) -> HttpResponse:
         accounts.own_name_change(user, profile.cleaned_data["display_name"])
         messages.success(request, "Saved.")
         response = redirect("account")
-        response.set_cookie("theme", profile.cleaned_data["theme"], max_age=YEAR_S, samesite="Lax")
+        response.set_cookie(
+            "theme", profile.cleaned_data["theme"], max_age=YEAR_S, samesite="Lax", path=reverse("home")
+        )
         return response
     if sent == "password" and password.is_valid():
         accounts.own_password_change(request, user, password.cleaned_data["password"])

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from django.contrib.auth.decorators import login_not_required
-from django.db import DatabaseError, connection
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from jobs import stream
+from dashboard.identity import bearer_secret
+from jobs.doctor import QUICK, Finding, Level, look
+from jobs.services import token_find
+
+NEEDED = {"database.answers": "database", "storage.writable": "storage"}
+"""Without these no page can do its work. Each check, and what it is called in the answer."""
 
 
 @login_not_required
@@ -23,16 +30,27 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 def readyz(request: HttpRequest) -> JsonResponse:
-    """503 without the database. Without Redis pages poll, so that alone is a 200 that says so."""
-    database = _database_answers()
-    body = {"ready": database, "database": database, "redis": stream.reachable()}
-    return JsonResponse(body, status=200 if database else 503)
+    """503 without the database or the data folder. Without Redis pages poll: that is a 200 that says so.
+
+    An administrator, by session or token, is told what was found.
+    """
+    findings = look(QUICK)
+    needed = {label: _is_well(findings, name) for name, label in NEEDED.items()}
+    ready = all(needed.values())
+    body: dict[str, object] = {"ready": ready, **needed, "redis": _is_well(findings, "services.redis")}
+    if needed["database"] and _is_administrator(request):
+        body["findings"] = [asdict(finding) for finding in findings]
+    return JsonResponse(body, status=200 if ready else 503)
 
 
-def _database_answers() -> bool:
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
-    except DatabaseError:
-        return False
-    return True
+def _is_well(findings: list[Finding], name: str) -> bool:
+    """Redis that is away is a warning, and away all the same."""
+    bad = {Level.PROBLEM, Level.WARNING} if name == "services.redis" else {Level.PROBLEM}
+    return not any(finding.name == name and finding.level in bad for finding in findings)
+
+
+def _is_administrator(request: HttpRequest) -> bool:
+    if "Authorization" in request.headers:
+        token = token_find(bearer_secret(request.headers["Authorization"]) or "")
+        return token is not None and token.owner.is_staff
+    return isinstance(request.user, User) and request.user.is_staff

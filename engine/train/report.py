@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from engine.emit import Sink, Throttle, scalars
 from engine.train.throughput import Throughput
-from wire.events import Progress, SeriesInfo
+from wire.events import Notice, Progress, SeriesInfo
 
 _PROGRESS_INTERVAL_S = 0.25
 
@@ -46,6 +46,14 @@ class Report:
             if values:
                 parts.append(f"{split} " + " ".join(self._told(name, value) for name, value in values.items()))
         log.info("%s  lr %.2e  %.1f s", "  ".join(parts), rate, took_s)
+
+    def ended_early(self, epoch: int, series: str, n_stale_epochs: int) -> None:
+        text = (
+            f"Ended early after epoch {epoch:,} of {self._epochs:,}: {series} has not improved for "
+            f"{n_stale_epochs:,} epochs, as the option asks."
+        )
+        self._sink.emit(Notice(level="info", code="run.ended_early", text=text))
+        log.info(text)
 
     def resumed(self) -> None:
         """Time since the last call belongs to something else: evaluation, or a checkpoint."""

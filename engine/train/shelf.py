@@ -4,15 +4,19 @@ There are those that ``artifact.made`` announced and ``artifact.dropped`` did no
 
 When: at the end of an epoch if it is the best so far, the last, or ``_EPOCH_GAP_S`` after the previous one; within
 long epochs every ``_STEP_GAP_S``, or every ``checkpoint_every`` steps and then exactly there. All gaps in time stretch
-so that saving takes at most about 3 % of it. A best epoch that comes too soon after a save is kept in memory and
-written with the next one; it is lost with the process, and found again when the resumed run repeats its epoch.
+so that saving takes at most about 3 % of it. An epoch among the best that comes too soon after a save is kept in memory
+and written with the next one; it is lost with the process, and found again when the resumed run repeats its epoch.
+
+Which stay: the newest two, and the ``keep_best`` best.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +25,7 @@ import torch
 
 from engine.checkpoint import Payload, read_checkpoint, write_durable
 from engine.emit import Sink
-from wire.errors import CheckpointDamaged, CheckpointMissing
+from wire.errors import CheckpointDamaged, CheckpointMissing, NoCheckpointIntact
 from wire.events import ArtifactDropped, ArtifactMade, CheckpointBest, Notice
 from wire.layout import JobDir
 
@@ -32,15 +36,14 @@ _COST_FACTOR = 33.0
 """A save that took one second is followed by 33 without one: 3 %."""
 _N_NEWEST = 2
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class Best:
     step: int
     series: str
     value: float
-
-    def improved_by(self, value: float, better: Literal["lower", "higher"]) -> bool:
-        return value > self.value if better == "higher" else value < self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,35 +80,50 @@ class Shelf:
 
     Args:
         kept: what earlier attempts left, by name.
-        best: the best so far, as the checkpoint that the run continues from has it.
+        ranking: the best so far, as the checkpoint that the run continues from has them, the best first.
         announced_best: the last that ``checkpoint.best`` named.
+        checkpoint_every: steps, 0 to go by time.
+        keep_best: how many of the best to keep.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         job: JobDir,
         sink: Sink,
         *,
         kept: dict[str, ArtifactMade],
-        best: Best | None,
+        ranking: Sequence[Best] = (),
         announced_best: CheckpointBest | None,
         checkpoint_every: int,
+        keep_best: int = 1,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._job = job
         self._sink = sink
         self._kept = dict(kept)
-        self.best = (
-            best if best and artifact_name(best.step) in kept else None
-        )  # a best whose file is lost must be found anew
+        # One whose file is lost must be found anew.
+        self.ranking = tuple(best for best in ranking if artifact_name(best.step) in kept)
+        self._keep_best = keep_best
         self._announced_best = announced_best
         self._checkpoint_every = checkpoint_every
         self._clock = clock
         self._started_at = clock()
         self._saved_at: float | None = None
         self._cost_s = 0.0
-        self._pending: Snapshot | None = None
+        self._pending: dict[int, Snapshot] = {}
         self._announce_best()
+
+    @property
+    def best(self) -> Best | None:
+        return self.ranking[0] if self.ranking else None
+
+    def rank(self, candidate: Best, better: Literal["lower", "higher"]) -> None:
+        """Take note of an epoch's value; of equal ones the earlier is the better. NaN is no better than anything."""
+        if math.isnan(candidate.value):
+            return
+        ranking = [*self.ranking, candidate]
+        ranking.sort(key=lambda best: best.value, reverse=better == "higher")
+        self.ranking = tuple(ranking[: self._keep_best])
 
     def due(self, step: int) -> bool:
         """Whether to save within an epoch, after ``step``."""
@@ -116,24 +134,24 @@ class Shelf:
         return self._rested(_STEP_GAP_S)
 
     def save(self, snapshot: Snapshot) -> None:
-        """Write and announce now, a pending best before it."""
-        if self._pending:
-            self._write(self._pending)
-            self._pending = None
+        """Write and announce now, pending ones before it."""
+        for step in sorted(self._pending):
+            self._write(self._pending.pop(step))
         if snapshot.name not in self._kept:
             self._write(snapshot)
 
     def epoch_end(self, snapshot: Snapshot, *, is_last: bool) -> None:
-        """Save if it is time; ``best`` has been set before, so that the snapshot knows it."""
-        is_best = self.best is not None and self.best.step == snapshot.step
-        if is_best:
-            self._pending = None  # surpassed before it was written
+        """Save if it is time; the epoch has been ranked before, so that the snapshot knows it."""
+        ranked = {best.step for best in self.ranking}
+        is_best = snapshot.step in ranked
+        for step in self._pending.keys() - ranked:  # surpassed before it was written
+            del self._pending[step]
         is_asked = self._checkpoint_every > 0 and snapshot.step % self._checkpoint_every == 0
         rested = self._saved_at is None or self._rested(_BEST_GAP_S if is_best else _EPOCH_GAP_S)
         if is_last or is_asked or rested:
             self.save(snapshot)
         elif is_best:
-            self._pending = snapshot.detached()
+            self._pending[snapshot.step] = snapshot.detached()
 
     def _rested(self, gap_s: float) -> bool:
         since = self._started_at if self._saved_at is None else self._saved_at
@@ -175,8 +193,7 @@ class Shelf:
         """Keep the best and the newest; an older one goes only now that its successor is durable and announced."""
         by_age = sorted(self._kept.values(), key=_age)
         spared = {made.name for made in by_age[-_N_NEWEST:]}
-        if self.best:
-            spared.add(artifact_name(self.best.step))
+        spared |= {artifact_name(best.step) for best in self.ranking}
         if self._announced_best:
             # While a new best waits in memory, the one that was announced last is still the best there is on disk.
             spared.add(self._announced_best.artifact)
@@ -199,20 +216,32 @@ class Found:
 
 
 def find_checkpoints(job: JobDir) -> Found:
-    """The newest intact checkpoint of this job, and the others that are on the shelf. Cost: reads all events."""
+    """The newest intact checkpoint of this job, and the others that are on the shelf. Cost: reads all events.
+
+    Raises:
+        NoCheckpointIntact: there are some, and none can be read. Nothing is removed then.
+    """
     kept, announced_best = _announced(job.events_path)
-    told: list[Notice | ArtifactDropped] = []
+    refused: dict[str, CheckpointDamaged | CheckpointMissing] = {}
     payload: Payload | None = None
     for made in sorted(kept.values(), key=_age, reverse=True):
         try:
             payload = read_checkpoint(job.resolve(made.path), sha256=made.sha256)
             break
         except (CheckpointDamaged, CheckpointMissing) as error:
-            text = f"{error.message} The run continues from an earlier one."
-            told.append(Notice(level="warning", code=error.code, text=text))
-            told.append(ArtifactDropped(name=made.name, reason="It could not be read."))
-            job.resolve(made.path).unlink(missing_ok=True)
-            del kept[made.name]
+            log.warning(error.message)
+            refused[made.name] = error
+    if payload is None and refused:
+        raise NoCheckpointIntact(
+            f"None of the run's checkpoints can be read: {', '.join(sorted(refused))}.",
+            hint="Put the files back from a backup and start it again, or let it begin anew from step 0.",
+        )
+    told: list[Notice | ArtifactDropped] = []
+    for name, why in refused.items():
+        text = f"{why.message} The run continues from an earlier one."
+        told.append(Notice(level="warning", code=why.code, text=text))
+        told.append(ArtifactDropped(name=name, reason="It could not be read."))
+        job.resolve(kept.pop(name).path).unlink(missing_ok=True)
     _remove_strays(job, kept)
     return Found(payload, kept, announced_best, tuple(told))
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,23 @@ def test_nothing_is_collected_again_until_a_file_changes(collected):
 
     stamp.write_text("of another state")
     assert collect_static(stamp)
+
+
+def test_files_of_earlier_versions_stay_for_open_pages_and_go_in_the_end(collected):
+    css = collected / "static" / "css"
+    present = next(css.glob("base.*.css"))
+    last_week, last_year = css / "base.111111111111.css", css / "base.222222222222.css"
+    for path, age_s in ((last_week, 7 * 86400), (last_year, 365 * 86400), (present, 365 * 86400)):
+        path.touch()
+        os.utime(path, (time.time() - age_s,) * 2)
+    (collected / "stamp").write_text("of another state")
+
+    assert collect_static(collected / "stamp")
+
+    assert present.exists()
+    assert present.with_name(present.name + ".gz").exists()
+    assert last_week.exists()
+    assert not last_year.exists()
 
 
 @pytest.mark.parametrize("name", VENDORED)

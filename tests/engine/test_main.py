@@ -200,3 +200,25 @@ def test_a_spec_that_cannot_be_used_is_the_users_to_mend(job, content, told):
 def test_a_folder_that_is_not_there_is_one_clear_line(tmp_path):
     refused = _engine("train", "--dir", str(tmp_path / "nowhere"))
     assert (refused.returncode, refused.stderr) == (64, f"There is no folder {tmp_path / 'nowhere'}.\n")
+
+
+def test_sigusr1_writes_the_stacks_of_all_threads_and_changes_nothing(job):
+    """A supervisor asks what a process that makes no step is doing."""
+    process = _start(job, "wait", FOVEA_BEAT_TIMEOUT_S="60")
+    until(lambda: _has_begun(job))
+    process.send_signal(signal.SIGUSR1)
+    process.terminate()
+    _, err = process.communicate()
+    assert process.returncode == 75
+    assert _exit(job).outcome == "cancelled"
+    assert err.count("most recent call first") == 2  # the verb's thread, and the one that minds the beat
+    assert "scripted_verb.py" in err
+    assert "stop.py" in err
+
+
+def test_a_crash_leaves_the_stack_in_the_log(job):
+    process = _start(job, "abort")
+    _, err = process.communicate()
+    assert process.returncode == -signal.SIGABRT
+    assert "Fatal Python error: Aborted" in err
+    assert "scripted_verb.py" in err

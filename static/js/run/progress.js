@@ -25,7 +25,10 @@ export function progressTexts(job, store, sinceFetch_s) {
     step: training ? `${formatCount(done)} / ${formatCount(total)}` : MISSING,
     epoch: training ? epochText(done, total, store.stepsPerEpoch, ended) : MISSING,
     eta: job.status === "running" ? timeLeft(job, store, total) : MISSING,
-    elapsed: job.duration_s === null ? MISSING : formatDuration(job.duration_s + (ended ? 0 : sinceFetch_s)),
+    elapsed:
+      job.duration_s === null
+        ? MISSING
+        : formatDuration(job.duration_s + (ended || job.status === "paused" ? 0 : sinceFetch_s)),
   };
 }
 

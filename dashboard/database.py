@@ -1,0 +1,67 @@
+"""What pages and the API say of a database that cannot do what it is asked for, and what they keep from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from django.db import connection
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+from jobs.database import Trouble, trouble_of
+from jobs.submissions import Key, asked_with
+from wire.errors import DatabaseUnavailable
+
+RETRY_AFTER_S: Final = 5
+"""What clients are told; a database that was killed is back in about as long."""
+
+_GOES_ON: Final = "Trainings go on and are recorded afterwards. A job that was started already is not started twice."
+_WORDS: Final[Mapping[Trouble, tuple[str, str]]] = {
+    Trouble.AWAY: ("The database does not answer.", f"Try again in a few seconds. {_GOES_ON}"),
+    Trouble.CROWDED: ("The database has no free connection.", f"Try again in a few seconds. {_GOES_ON}"),
+    Trouble.BUSY: ("The database is kept busy by something else.", f"Try again in a few seconds. {_GOES_ON}"),
+    Trouble.CONFLICT: (
+        "Somebody changed the same at the same moment.",
+        "This request changed nothing. Try again.",
+    ),
+    Trouble.FULL: (
+        "The disk of the database is full: what there is can be read, but nothing can be changed.",
+        "Make room on it, or tell whoever runs this server. Trainings go on and are recorded afterwards.",
+    ),
+}
+
+
+def unavailable(error: BaseException | None) -> DatabaseUnavailable | None:
+    """What to tell of an error of the database that no change to the request mends; None of every other error."""
+    trouble = trouble_of(error)
+    if trouble is None:
+        return None
+    message, hint = _WORDS[trouble]
+    return DatabaseUnavailable(message, hint=hint)
+
+
+class DatabaseManners:
+    """Around every request: what names the wish of one that submits, and no connection kept while a file is sent."""
+
+    sync_capable = True
+    async_capable = False
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        with asked_with(lambda: _key_of(request)):
+            response = self.get_response(request)
+        # Many slow downloads would take all connections that the database has.
+        if response.streaming and not connection.in_atomic_block:
+            connection.close()
+        return response
+
+
+def _key_of(request: HttpRequest) -> Key | None:
+    """A client's own, or what is in each form of a page and differs from page to page: the token against forgery."""
+    if told := request.headers.get("Idempotency-Key", ""):
+        return Key(told)
+    token = request.POST.get("csrfmiddlewaretoken", "")
+    return Key(token, while_it_lasts=True) if token else None

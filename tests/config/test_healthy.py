@@ -1,0 +1,89 @@
+"""What is asked of a service every half minute, by programs that cannot read its log."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from config import healthy
+from config.env import BASE_DIR
+from wire.layout import Storage
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("DATA_DIR", str(tmp_path))
+    return Storage(tmp_path)
+
+
+@pytest.fixture
+def answering(monkeypatch):
+    """A server that answers with the status that the test says."""
+    servers = []
+
+    def start(status):
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(status)
+                self.end_headers()
+
+            def log_message(self, *_args):
+                pass
+
+        server = HTTPServer(("127.0.0.1", 0), Handler)
+        thread = threading.Thread(target=server.serve_forever, args=[0.01])
+        thread.start()
+        servers.append((server, thread))
+        monkeypatch.setenv("PORT", str(server.server_port))
+
+    yield start
+    for server, thread in servers:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize(("status", "is_well"), [(200, True), (400, True), (503, False), (500, False)])
+def test_a_web_server_that_refuses_the_name_answers_nevertheless(answering, status, is_well):
+    answering(status)
+    assert (healthy.trouble_of_web() == "") is is_well
+
+
+def test_a_web_server_that_is_gone_is_named_with_its_address(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    monkeypatch.setenv("PORT", str(port))
+    assert f"http://127.0.0.1:{port}/healthz does not answer" in healthy.trouble_of_web()
+
+
+@pytest.mark.parametrize("service", ["worker", "agent"])
+def test_a_service_is_well_as_long_as_its_last_sign_of_life_is_young(place, service):
+    trouble = healthy.SERVICES[service]
+    assert f"no {service} has worked here" in trouble()
+    sign = place.sign_path(socket.gethostname(), service)
+    sign.parent.mkdir(parents=True)
+    sign.touch()
+    assert trouble() == ""
+    os.utime(sign, (time.time() - 600,) * 2)
+    assert "600 s old" in trouble()
+
+
+def test_the_answer_is_the_exit_status_and_costs_no_django(place):
+    command = [sys.executable, "-X", "importtime", "-m", "config.healthy", "serve"]
+    done = subprocess.run(command, cwd=BASE_DIR, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "serve.sock does not answer" in done.stderr
+    assert "django" not in done.stderr
+    place.run_dir.mkdir()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place.serve_socket_path))
+        listener.listen()
+        done = subprocess.run(command[:1] + command[3:], cwd=BASE_DIR, check=False)
+    assert done.returncode == 0
