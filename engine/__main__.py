@@ -1,16 +1,19 @@
 """``python -m engine <verb> --dir DIR``: one attempt of one job, from lock to exit report.
 
 Needs no database and no server: a folder with a ``spec.json`` is a job. Exit status: 0 succeeded, 64 the user's to
-mend, 70 ours to mend, 75 stopped on request or shut out by another process (run it again to continue).
+mend, 70 ours to mend, 74 the disk is full (make room, run it again to continue), 75 stopped on request or shut out by
+another process (run it again to continue).
 """
 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import fcntl
 import logging
 import os
 import shutil
+import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -21,10 +24,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from engine.context import Context
-from engine.emit import JsonlSink
+from engine.emit import JsonlSink, json_of
 from engine.faults import as_fovea_error
+from engine.lease import Lease, LeaseOver
 from engine.stop import BeatWatch, Stop, listen
-from wire.errors import FoveaError, JobLocked, SpecInvalid, Unattended, UserError
+from wire.errors import DiskFull, FoveaError, JobLocked, SpecInvalid, Unattended, UserError
 from wire.events import Outcome, RunEnded
 from wire.layout import AttemptDir, JobDir
 from wire.specs import SPEC, AnySpec, ExitReport
@@ -37,6 +41,8 @@ VERBS = {
     "export": "engine.export.verb:run",
 }
 EXIT_STATUS: dict[Outcome, int] = {"succeeded": 0, "failed": 64, "errored": 70, "cancelled": 75, "paused": 75}
+DISK_WAS_FULL = 74
+"""In place of 70: the report that would say it may not fit on the disk either."""
 
 log = logging.getLogger("engine")
 
@@ -58,17 +64,38 @@ def main(argv: Sequence[str]) -> int:
         # It multiplies nothing large, and its workers want the cores; NumPy loads in half the time without threads.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.nice(int(os.environ.get("FOVEA_NICE") or 0))
+    _show_stacks()
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s  %(message)s", datefmt="%H:%M:%S")
     job = JobDir(arguments.dir.resolve())
     if not job.path.is_dir():
         print(f"There is no folder {job.path}.", file=sys.stderr)  # noqa: T201
         return EXIT_STATUS["failed"]
+    n = arguments.attempt or job.latest_attempt() + 1
     try:
-        with _locked(job, arguments.attempt or job.latest_attempt() + 1) as n:
-            return EXIT_STATUS[_attempt(arguments.verb, job, n).outcome]
+        lease = Lease.of(job.attempt(n))
+        with _locked(job, n):
+            report = _attempt(arguments.verb, job, n, lease)
+            return DISK_WAS_FULL if report.code == DiskFull.code else EXIT_STATUS[report.outcome]
+    except LeaseOver as error:
+        print(f"This attempt may not work any more: {error}.", file=sys.stderr)  # noqa: T201
     except JobLocked as error:
         print(f"{error.message} {error.hint}", file=sys.stderr)  # noqa: T201
-        return EXIT_STATUS["paused"]
+    except OSError as error:
+        if not isinstance(as_fovea_error(error), DiskFull):
+            raise
+        with suppress(OSError):  # the log is on that disk as well
+            print(f"The disk is full: {error}.", file=sys.stderr)  # noqa: T201
+        return DISK_WAS_FULL
+    return EXIT_STATUS["paused"]
+
+
+def _show_stacks() -> None:
+    """Into the log: of all threads, when SIGUSR1 asks what a process that seems to hang is doing, and when it crashes.
+
+    File descriptor 2 and not ``sys.stderr``, whose lock a hanging thread may hold.
+    """
+    faulthandler.register(signal.SIGUSR1, file=2, all_threads=True)
+    faulthandler.enable(file=2, all_threads=True)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -85,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 @contextmanager
-def _locked(job: JobDir, n: int) -> Iterator[int]:
+def _locked(job: JobDir, n: int) -> Iterator[None]:
     """Hold the job for as long as this process lives; the lock file says which attempt has it.
 
     Raises:
@@ -107,15 +134,17 @@ def _locked(job: JobDir, n: int) -> Iterator[int]:
         lock.truncate(0)
         lock.write(str(n))
         lock.flush()
-        yield n
+        yield
 
 
-def _attempt(verb: str, job: JobDir, n: int) -> ExitReport:
+def _attempt(verb: str, job: JobDir, n: int, lease: Lease | None) -> ExitReport:
     """Do the work and tell how it ended: ``run.ended`` in the events, then the exit report, last of all."""
     attempt = job.attempt(n)
     attempt.path.mkdir(parents=True, exist_ok=True)
     stop = Stop(attempt)
     listen(stop)
+    if lease is not None:
+        lease.watch(stop)
     shutil.rmtree(job.scratch_dir, ignore_errors=True)
     sink = JsonlSink(job.events_path)
     context = Context(job, attempt, n, sink, stop, _cache_dir(job), _weights_dir())
@@ -201,12 +230,14 @@ def _write_exit(attempt: AttemptDir, report: ExitReport) -> None:
     beside = attempt.exit_path.with_suffix(".tmp")
     try:
         attempt.path.mkdir(parents=True, exist_ok=True)
-        with beside.open("w") as file:
-            file.write(report.model_dump_json())
+        with beside.open("wb") as file:
+            file.write(json_of(report))
             file.flush()
             os.fsync(file.fileno())
         beside.replace(attempt.exit_path)
     except OSError as error:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
         log.error("The exit report cannot be written: %s", error)  # noqa: TRY400
 
 

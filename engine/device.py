@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import torch
 
-from wire.errors import DeviceMissing
+from engine.faults import as_fovea_error
+from wire.errors import DeviceMissing, DriverMismatch
 
 _BF16_CAPABILITY = (8, 0)
 _CPUINFO = Path("/proc/cpuinfo")
@@ -32,10 +34,17 @@ def choose_device(wanted: Literal["auto", "cpu", "cuda"]) -> Device:
 
     Raises:
         DeviceMissing: a GPU is asked for and none is visible.
+        DriverMismatch: there is one, and its driver does not go with this PyTorch.
     """
     if wanted == "cpu" or (wanted == "auto" and not torch.cuda.is_available()):
         return Device(torch.device("cpu"), "CPU", (), has_bf16=_cpu_has_bf16())
-    if not torch.cuda.is_available():
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        is_there = torch.cuda.is_available()
+    if not is_there:
+        for warning in told:  # torch only says so, and goes on without the GPU
+            if isinstance(error := as_fovea_error(RuntimeError(str(warning.message))), DriverMismatch):
+                raise error
         raise DeviceMissing(
             "The job asks for a GPU and this process sees none.",
             hint="Choose the CPU, or check the driver and CUDA_VISIBLE_DEVICES.",
@@ -72,10 +81,23 @@ def _quota_cores() -> int | None:
     return None if quota == "max" else -(-int(quota) // int(period))
 
 
+def machine_facts(device: Device) -> dict[str, str]:
+    """What decides how numbers are rounded: a run that goes on elsewhere goes on a little differently."""
+    facts = {"device": device.label, "torch": f"PyTorch {torch.__version__}"}
+    if device.torch.type == "cpu":
+        model = _of_cpu("model name").partition(":")[2].strip()
+        facts["processor"] = f"{model or 'a processor'} ({torch.backends.cpu.get_cpu_capability()})"
+    return facts
+
+
 def _cpu_has_bf16() -> bool:
+    return not _BF16_CPU_FLAGS.isdisjoint(_of_cpu("flags").split())
+
+
+def _of_cpu(name: str) -> str:
+    """The first line of this name that the kernel tells about its processors; empty where it tells none."""
     try:
         lines = _CPUINFO.read_text().splitlines()
     except OSError:
-        return False
-    flags = next((line for line in lines if line.startswith("flags")), "")
-    return not _BF16_CPU_FLAGS.isdisjoint(flags.split())
+        return ""
+    return next((line for line in lines if line.startswith(name)), "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -11,11 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from wire.events import ENVELOPE, Envelope, Event, Nonfinite, Scalars
 
 _BLOCK_BYTES = 64 * 1024
+_NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
+"""As JSON writes it: after an odd number of backslashes it is text about it."""
 
 
 class Sink(Protocol):
@@ -50,7 +53,7 @@ class JsonlSink:
     def emit(self, event: Event) -> None:
         with self._lock:
             envelope = Envelope(seq=self._last_seq + 1, at=datetime.now(UTC), event=event)
-            self._append(envelope.model_dump_json().encode() + b"\n")
+            self._append(json_of(envelope) + b"\n")
             self._last_seq = envelope.seq
 
     def sync(self) -> None:
@@ -107,6 +110,12 @@ class Throttle:
             return False
         self._opened_at = now
         return True
+
+
+def json_of(model: BaseModel) -> bytes:
+    """Without NUL characters, which a file's name or a library's message may bring: PostgreSQL takes none in a text."""
+    text = model.model_dump_json().encode()
+    return _NUL.sub(rb"\1", text) if b"\\u0000" in text else text
 
 
 def scalars(step: int, values: Mapping[str, float]) -> Scalars:

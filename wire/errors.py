@@ -13,16 +13,24 @@ FoveaError                      code, message (names the thing and its value), h
 │   ├── WeightsMismatch         weights.mismatch
 │   ├── CheckpointMissing       checkpoint.missing
 │   ├── CheckpointDamaged       checkpoint.damaged
+│   ├── NoCheckpointIntact      checkpoint.none_intact
+│   ├── BackupDamaged           backup.damaged
 │   ├── OperatorRefused         export.operator_refused
 │   ├── EngineNotBuilt          export.not_built
 │   ├── CalibrationTooSmall     export.calibration_too_small
 │   ├── LossNotFinite           loss.not_finite
+│   ├── LabelsOutOfRange        labels.out_of_range
 │   ├── OutOfMemory             device.out_of_memory
+│   ├── HostOutOfMemory         host.out_of_memory
 │   ├── DeviceMissing           device.missing
 │   ├── ActionRefused           action.refused
 │   └── NotFound                not_found
 └── SystemFault                 ours to mend: the job ends ERRORED, the traceback is in the log
     ├── DiskFull                disk.full
+    ├── DeviceLost              device.lost
+    ├── DriverMismatch          device.driver_mismatch
+    ├── Hung                    process.hung
+    ├── DatabaseUnavailable     database.unavailable
     ├── JobLocked               job.locked
     ├── ServeUnavailable        serve.unavailable
     ├── AttemptsExhausted       attempts.exhausted
@@ -102,6 +110,18 @@ class CheckpointDamaged(UserError):
     code = "checkpoint.damaged"
 
 
+class NoCheckpointIntact(UserError):
+    """There are checkpoints and none can be used: whether to begin anew is for a person to say."""
+
+    code = "checkpoint.none_intact"
+
+
+class BackupDamaged(UserError):
+    """A backup that is not whole, or no backup at all."""
+
+    code = "backup.damaged"
+
+
 class OperatorRefused(UserError):
     """The model computes something that the target does not know; the message names it."""
 
@@ -124,8 +144,20 @@ class LossNotFinite(UserError):
     code = "loss.not_finite"
 
 
+class LabelsOutOfRange(UserError):
+    """A label that the network has no output for."""
+
+    code = "labels.out_of_range"
+
+
 class OutOfMemory(UserError):
     code = "device.out_of_memory"
+
+
+class HostOutOfMemory(UserError):
+    """The system ended the process because the machine's memory, or the container's, was used up."""
+
+    code = "host.out_of_memory"
 
 
 class DeviceMissing(UserError):
@@ -148,6 +180,28 @@ class SystemFault(FoveaError):
 
 class DiskFull(SystemFault):
     code = "disk.full"
+
+
+class DeviceLost(SystemFault):
+    """The GPU does not answer its driver any more."""
+
+    code = "device.lost"
+
+
+class DriverMismatch(SystemFault):
+    """The GPU's driver is older than PyTorch was built for, or does not match its own library."""
+
+    code = "device.driver_mismatch"
+
+
+class Hung(SystemFault):
+    """No step for much longer than steps take; the stacks of all threads are in the log."""
+
+    code = "process.hung"
+
+
+class DatabaseUnavailable(SystemFault):
+    code = "database.unavailable"
 
 
 class JobLocked(SystemFault):

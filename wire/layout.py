@@ -1,11 +1,13 @@
 """Where things lie on disk. The only place that joins paths below the storage root.
 
+ROOT/jobs/<id>/record.json               what the database knows of the job and no other file says
 ROOT/jobs/<id>/spec.json                 written once, by the supervisor
 ROOT/jobs/<id>/events.jsonl              one file over all attempts, one writer at a time
 ROOT/jobs/<id>/lock                      flock, held by the running engine process
-ROOT/jobs/<id>/attempts/<n>/             log.txt beat exit.json stop supervisor.txt
+ROOT/jobs/<id>/attempts/<n>/             log.txt beat exit.json stop stacks.txt supervisor.txt
 ROOT/jobs/<id>/artifacts/                written beside, fsynced, renamed, then announced
 ROOT/uploads/<id>                        what was uploaded; its size is the upload's offset
+ROOT/backups/<when>/                     copies of the database, and of everything where asked for
 
 A folder is named by an id, never by a name that a person chose; every path inside a JSON file is relative.
 """
@@ -41,6 +43,11 @@ class AttemptDir:
         return self.path / "stop"
 
     @property
+    def stacks_path(self) -> Path:
+        """Where each thread was when the supervisor ended a process that hung; the first line says how it hung."""
+        return self.path / "stacks.txt"
+
+    @property
     def supervisor_log_path(self) -> Path:
         """What the supervisor said; ``log_path`` is the engine's."""
         return self.path / "supervisor.txt"
@@ -53,6 +60,11 @@ class JobDir:
     @property
     def spec_path(self) -> Path:
         return self.path / "spec.json"
+
+    @property
+    def record_path(self) -> Path:
+        """JSON of ``jobs.records``, replaced whenever the row changes."""
+        return self.path / "record.json"
 
     @property
     def events_path(self) -> Path:
@@ -197,6 +209,10 @@ class Storage:
         return self.root / "trash"
 
     @property
+    def backups_dir(self) -> Path:
+        return self.root / "backups"
+
+    @property
     def run_dir(self) -> Path:
         """Sockets, pid files and service logs of the present start."""
         return self.root / "run"
@@ -205,6 +221,18 @@ class Storage:
     def serve_socket_path(self) -> Path:
         """Where ``python -m engine serve`` listens. A unix socket's path must stay below 108 bytes."""
         return self.run_dir / "serve.sock"
+
+    def host_dir(self, name: str) -> Path:
+        """What one of several hosts keeps for itself: logs and pid files of its services."""
+        return self.root / "hosts" / name
+
+    def host_proof_path(self, name: str) -> Path:
+        """Written anew by each start of the host's agent, which tells the database the same."""
+        return self.host_dir(name) / "proof"
+
+    def sign_path(self, host: str, service: str) -> Path:
+        """Touched by a service that works; how long ago is for whoever looks after it."""
+        return self.host_dir(host) / f"{service}.alive"
 
     def upload_path(self, upload_id: str) -> Path:
         return self.uploads_dir / upload_id

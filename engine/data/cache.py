@@ -40,6 +40,7 @@ _VERSION: Final = 1
 _GIB: Final = 2**30
 _DEFAULT_MAX_GIB: Final = 50.0
 _LOCK_POLL_S: Final = 0.2
+_SAY_WAITING_EVERY_S: Final = 30.0
 
 
 class StopWish(Protocol):
@@ -98,8 +99,8 @@ def decoded(  # noqa: PLR0913 - each names one choice of the training form
     """All images of a split at one size; from the cache where it has them, else made now.
 
     Of two processes that ask for the same, one builds and the other waits for it. ``on_progress`` is called with done
-    and total after each image that is made, and not at all on a hit; ``stop`` is looked at between two images and while
-    waiting for another process.
+    and total after each image that is made, now and then with 0 while it waits for another process, and not at all on a
+    hit; ``stop`` is looked at between two images and while waiting.
 
     Raises:
         DecodingStopped: ``stop`` was asked for before all was there.
@@ -113,7 +114,7 @@ def decoded(  # noqa: PLR0913 - each names one choice of the training form
         return Decoded(np.zeros(request.shape_NHWC, np.uint8), empty_N, empty_N)
     folder = cache_dir / "decoded" / request.key
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(folder, stop):
+    with _locked(folder, stop, partial(on_progress, 0, n_images)):
         found = _open(folder, request)
         if found is None:
             _make_room(folder.parent, n_images * request.image_bytes, keep=folder)
@@ -197,11 +198,16 @@ def _pixels(reader: DatasetReader, request: _Request, sample: Sample) -> NDArray
 
 
 @contextmanager
-def _locked(folder: Path, stop: StopWish) -> Iterator[None]:
+def _locked(folder: Path, stop: StopWish, say_waiting: Callable[[], None]) -> Iterator[None]:
+    """Hold the entry, alone; ``say_waiting`` is called now and then: one that waits long for another does not hang."""
+    say_at = time.monotonic() + _SAY_WAITING_EVERY_S
     with folder.with_suffix(".lock").open("a") as lock:
         while not _lock_taken(lock):
             if stop.asked:
                 raise DecodingStopped
+            if time.monotonic() >= say_at:
+                say_at += _SAY_WAITING_EVERY_S
+                say_waiting()
             time.sleep(_LOCK_POLL_S)
         yield
 

@@ -47,6 +47,8 @@ class Reading:
             raise LineRefused("it is a web address; download the images first")
         if "\0" in path:
             raise LineRefused("its path holds a NUL character")
+        if "\0" in label:
+            raise LineRefused("its label holds a NUL character")
         return Line(path, label)
 
     def _split(self, text: str) -> tuple[str, str]:
@@ -119,6 +121,8 @@ def class_names(file: BinaryIO | Iterable[bytes], shown: str) -> tuple[str, ...]
             raise DatasetInvalid(
                 f"{shown} line {len(line_of) + 1} is empty.", hint="Give one class a line: labels count them from 0."
             )
+        if "\0" in text:
+            raise DatasetInvalid(f"{shown} line {number} holds a NUL character.", hint=_AS_UTF8)
         if text in line_of:
             raise DatasetInvalid(
                 f"{shown} names the class {text!r} twice: line {line_of[text]} and line {number}.",

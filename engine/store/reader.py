@@ -129,6 +129,12 @@ class DatasetReader:
         query = f"SELECT {_COLUMNS} FROM samples WHERE id IN ({places}) ORDER BY id"  # noqa: S608 - question marks
         return [Sample(*row) for row in self._query(query, tuple(ids))]
 
+    def first_outside(self, n_classes: int) -> Sample | None:
+        """A sample whose label is no number of a class. Cost: two look-ups in an index."""
+        query = f"SELECT {_COLUMNS} FROM samples WHERE label < 0 OR label >= ? ORDER BY id LIMIT 1"  # noqa: S608
+        rows = self._query(query, (n_classes,))
+        return Sample(*rows[0]) if rows else None
+
     def count(self, split: SplitName | None = None, *, label: int | None = None, q: str = "") -> int:
         """Cost: one query where there is a ``q``, else none: the manifest knows."""
         if not q:

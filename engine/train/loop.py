@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Protocol
 
 import torch
@@ -14,7 +15,9 @@ from torch.optim import Optimizer
 from engine.data.loader import Batch
 from engine.stop import Stop
 from engine.tasks.task import Task
+from engine.train.ema import Average
 from engine.train.guard import FiniteGuard
+from engine.train.memory import Memory, Part
 from engine.train.optim import set_learning_rate
 from engine.train.precision import Precision
 from engine.train.report import Report
@@ -35,9 +38,12 @@ class Run:
     """What stays the same from the first step to the last."""
 
     network: nn.Module
+    average: Average | None
+    """Where there is one, it is what is validated and kept for use."""
     task: Task
     optimiser: Optimizer
     precision: Precision
+    memory: Memory
     learning_rate: Callable[[int], float]
     train: Batches
     val: Batches | None
@@ -46,6 +52,12 @@ class Run:
     main_series: str
     """What the best checkpoint is chosen by, and in which direction."""
     main_better: Literal["lower", "higher"]
+    early_stopping_epochs: int
+    """0 to train to the end."""
+
+    @property
+    def evaluated(self) -> nn.Module:
+        return self.average.network if self.average else self.network
 
     @property
     def total_steps(self) -> int:
@@ -63,6 +75,10 @@ class Position:
     window_sums: Tensor | None = None
     """The task's totals since the last log point."""
     epoch_sums: Tensor | None = None
+    peak: float | None = None
+    """The best value of the main series so far, whatever became of its checkpoint."""
+    n_stale_epochs: int = 0
+    """Epochs since then."""
 
 
 def train(
@@ -91,21 +107,22 @@ def train(
 
     Raises:
         LossNotFinite: at the first loss that is not.
+        OutOfMemory: the device's memory does not hold a part of a batch either.
     """
-    while at.epochs_done < run.epochs:
+    while not is_over(run, at):
         run.network.train()
         report.epoch_began()
         epoch_end = (at.epochs_done + 1) * run.train.n_batches
         for batch in run.train.epoch(at.epochs_done, start=at.step - at.epochs_done * run.train.n_batches):
             rate = run.learning_rate(at.step)
             set_learning_rate(run.optimiser, rate)
-            with run.precision.autocast():
-                outputs_BK = run.network(batch.images_BCHW)
-                loss = run.task.loss(outputs_BK, batch.labels_B)
+            loss, sums = run.memory.fit(partial(_learn, run), batch, step=at.step + 1)
             at.step += 1
             guard.look(loss, at.step)
-            run.precision.step(loss, run.optimiser)
-            _add(at, run.task.sums(outputs_BK, batch.labels_B, loss))
+            run.precision.step(run.optimiser)
+            if run.average:
+                run.average.update()
+            _add(at, sums)
             report.step(at.step, n_images=len(batch.labels_B), wait_s=batch.wait_s)
             if at.step % run.log_every == 0 or at.step == run.total_steps:
                 guard.settle()
@@ -119,36 +136,89 @@ def train(
                 shelf.save(snapshot({}))
                 report.resumed()
         guard.settle()
-        values = None if stop.asked else evaluate(run, stop)
+        values = None if stop.asked else evaluate(run, at, report, stop)
         if values is None:
             shelf.save(snapshot({}))
             return False
-        report.validated(at.step, values)
-        train_values = _values(run.task, at.epoch_sums)
-        report.epoch(at.epochs_done + 1, train_values, values, rate=run.learning_rate(at.step - 1))
-        at.epochs_done, at.epoch_sums = at.epochs_done + 1, None
-        named = _named("train", train_values) | _named("val", values)
-        shelf.best = _better(shelf.best, run, at.step, named)
-        shelf.epoch_end(snapshot(named), is_last=at.epochs_done == run.epochs)
+        _close_epoch(run, at, values, report, shelf, snapshot)
     return True
 
 
+def _close_epoch(
+    run: Run,
+    at: Position,
+    values: dict[str, float],
+    report: Report,
+    shelf: Shelf,
+    snapshot: Callable[[dict[str, float]], Snapshot],
+) -> None:
+    """Tell what the epoch brought, rank it, and save if it is time."""
+    report.validated(at.step, values)
+    train_values = _values(run.task, at.epoch_sums)
+    report.epoch(at.epochs_done + 1, train_values, values, rate=run.learning_rate(at.step - 1))
+    at.epochs_done, at.epoch_sums = at.epochs_done + 1, None
+    named = _named("train", train_values) | _named("val", values)
+    _follow(at, run, named[run.main_series])
+    shelf.rank(Best(at.step, run.main_series, named[run.main_series]), run.main_better)
+    if is_over(run, at) and at.epochs_done < run.epochs:
+        if at.window_sums is not None:
+            report.window(at.step, _values(run.task, at.window_sums), rate=run.learning_rate(at.step - 1))
+            at.window_sums = None
+        report.ended_early(at.epochs_done, run.main_series, at.n_stale_epochs)
+    shelf.epoch_end(snapshot(named), is_last=is_over(run, at))
+
+
+def is_over(run: Run, at: Position) -> bool:
+    """Whether all epochs are done, or the last ones brought nothing."""
+    has_stalled = 0 < run.early_stopping_epochs <= at.n_stale_epochs
+    return at.epochs_done >= run.epochs or has_stalled
+
+
+def _learn(run: Run, parts: Sequence[Part]) -> tuple[Tensor, Tensor]:
+    """The gradients of a batch, given in one part or several; its loss, and the task's totals."""
+    run.optimiser.zero_grad(set_to_none=True)
+    losses, sums = [], []
+    for part in parts:
+        with run.precision.autocast():
+            outputs_BK = run.network(part.images_BCHW)
+            loss = run.task.loss(outputs_BK, part.labels_B)
+        sums.append(run.task.sums(outputs_BK, part.labels_B, loss))
+        # The mean over the batch is the sum of the parts' means, each by its share of the images.
+        weighted = loss if part.share == 1 else loss * part.share
+        run.precision.backward(weighted)
+        losses.append(weighted.detach())
+    return _total(losses), _total(sums)
+
+
 @torch.inference_mode()
-def evaluate(run: Run, stop: Stop) -> dict[str, float] | None:
+def evaluate(run: Run, at: Position, report: Report, stop: Stop) -> dict[str, float] | None:
     """The metrics over all validation images; empty where there are none, None where a stop was asked for."""
     if run.val is None:
         return {}
-    run.network.eval()
+    run.evaluated.eval()
     sums: Tensor | None = None
     for batch in run.val.epoch(0):
         if stop.asked:
             return None
-        with run.precision.autocast():
-            outputs_BK = run.network(batch.images_BCHW)
-            loss = run.task.loss(outputs_BK, batch.labels_B)
-        added = run.task.sums(outputs_BK, batch.labels_B, loss)
+        report.validating(at.step)
+        added = run.memory.fit(partial(_judge, run), batch, step=at.step)
         sums = added if sums is None else sums + added
     return _values(run.task, sums)
+
+
+def _judge(run: Run, parts: Sequence[Part]) -> Tensor:
+    """The task's totals over a batch of validation images."""
+    sums = []
+    for part in parts:
+        with run.precision.autocast():
+            outputs_BK = run.evaluated(part.images_BCHW)
+            loss = run.task.loss(outputs_BK, part.labels_B)
+        sums.append(run.task.sums(outputs_BK, part.labels_B, loss))
+    return _total(sums)
+
+
+def _total(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.stack(parts).sum(dim=0)
 
 
 def _add(at: Position, sums: Tensor) -> None:
@@ -164,10 +234,10 @@ def _named(split: str, values: dict[str, float]) -> dict[str, float]:
     return {f"{split}/{name}": value for name, value in values.items()}
 
 
-def _better(best: Best | None, run: Run, step: int, values: dict[str, float]) -> Best | None:
-    value = values[run.main_series]
-    if math.isnan(value):  # no better than anything
-        return best
-    if best is None or best.improved_by(value, run.main_better):
-        return Best(step, run.main_series, value)
-    return best
+def _follow(at: Position, run: Run, value: float) -> None:
+    """Count the epochs since the main series was at its best."""
+    has_risen = at.peak is None or (value > at.peak if run.main_better == "higher" else value < at.peak)
+    if has_risen and not math.isnan(value):
+        at.peak, at.n_stale_epochs = value, 0
+    else:
+        at.n_stale_epochs += 1

@@ -24,10 +24,12 @@ class Precision:
     def autocast(self) -> torch.autocast:
         return torch.autocast(self.device_type, dtype=_DTYPES[self.name], enabled=self.name != "fp32")
 
-    def step(self, loss: Tensor, optimiser: Optimizer) -> None:
-        """Backward and update. In fp16 a step whose gradients overflow is left out and the scale is halved."""
-        optimiser.zero_grad(set_to_none=True)
+    def backward(self, loss: Tensor) -> None:
+        """Add this loss's gradients to those that are there."""
         self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+
+    def step(self, optimiser: Optimizer) -> None:
+        """Update the weights. In fp16 a step whose gradients overflow is left out and the scale is halved."""
         self.scaler.step(optimiser)
         self.scaler.update()
 

@@ -16,24 +16,27 @@ from engine.context import Context
 from engine.data.augment import Augment
 from engine.data.cache import Decoded, DecodingStopped, decoded
 from engine.data.loader import BatchLoader
-from engine.device import Device, choose_device, n_physical_cores
+from engine.device import Device, choose_device, machine_facts, n_physical_cores
 from engine.emit import Throttle
 from engine.models.weights import DownloadStopped
 from engine.seeds import seed_all
 from engine.store.reader import DatasetReader
 from engine.tasks.task import Task
 from engine.train import state
+from engine.train.determinism import Determinism
+from engine.train.ema import Average
 from engine.train.guard import FiniteGuard
-from engine.train.loop import Position, Run, train
+from engine.train.loop import Position, Run, is_over, train
+from engine.train.memory import Memory
 from engine.train.optim import make_optimiser
 from engine.train.precision import choose_precision
 from engine.train.report import Report
 from engine.train.schedule import learning_rate
-from engine.train.shelf import Found, Shelf, find_checkpoints
+from engine.train.shelf import Found, Shelf, Snapshot, find_checkpoints
 from engine.train.start import Start, start_network
 from engine.train.telemetry import Telemetry
 from wire.cards import Card, ModelCard, TaskCard
-from wire.errors import DatasetInvalid, SpecInvalid
+from wire.errors import DatasetInvalid, LabelsOutOfRange, SpecInvalid
 from wire.events import AttemptStarted, Notice, Outcome, Progress, SeriesInfo
 from wire.manifests import DatasetManifest, SplitName
 from wire.specs import Choice, TrainSpec
@@ -90,25 +93,29 @@ def run(spec: TrainSpec, context: Context) -> Outcome:
 
     Raises:
         SpecInvalid, DatasetMissing, DatasetInvalid, DeviceMissing: before anything is computed.
+        LabelsOutOfRange: the dataset has a label that is no number of a class.
         WeightsMissing, WeightsMismatch, CheckpointMissing, CheckpointDamaged: the start weights cannot be used.
+        NoCheckpointIntact: there is something to go on from, and none of it can be read.
         LossNotFinite: the training diverged.
+        OutOfMemory: the device's memory does not hold an eighth of a batch either.
     """
     torch.set_num_threads(n_physical_cores())
-    torch.backends.cudnn.benchmark = True  # the sizes stay the same, so the search for the fastest kernel pays
     with DatasetReader(context.job.resolve(spec.dataset)) as reader:
         plan = make_plan(spec, reader.manifest)
+        _check_labels(reader, plan)
         found = find_checkpoints(context.job)
         telemetry = Telemetry(context.sink, plan.device.uuids, step=lambda: at.step)
         at = Position(step=found.payload["step"] if found.payload else 0)
         _announce(plan, found, telemetry, context)
-        with telemetry:
+        known = found.payload.get("operations", ()) if found.payload else ()
+        with telemetry, Determinism(wanted=spec.options.deterministic, known=known) as determinism:
             try:
                 run_, facts, at = prepare(plan, found, reader, context)
             except (DecodingStopped, DownloadStopped):
                 return context.stop.outcome
             shelf = _shelf(found, plan, context)
             del found  # its weights are in the network now
-            is_done = _train(run_, facts, at, shelf, plan, context)
+            is_done = _train(run_, facts, at, shelf, determinism, plan, context)
     return "succeeded" if is_done else context.stop.outcome
 
 
@@ -138,6 +145,17 @@ def make_plan(spec: TrainSpec, manifest: DatasetManifest) -> Plan:
     if not plan.steps_per_epoch:
         raise DatasetInvalid(f"The dataset {manifest.name!r} has no image to train on.", hint="Import more images.")
     return plan
+
+
+def _check_labels(reader: DatasetReader, plan: Plan) -> None:
+    """Before a device computes with it: there the loss would end the whole process, and not say why."""
+    n_classes = len(plan.manifest.classes)
+    if sample := reader.first_outside(n_classes):
+        raise LabelsOutOfRange(
+            f"The image {sample.name!r} of the dataset {plan.manifest.name!r} has class number {sample.label}; "
+            f"its {n_classes} classes are numbered from 0 to {n_classes - 1}.",
+            hint="Import the dataset again, and train on the new one.",
+        )
 
 
 def _options(card: Card, choice: Choice) -> BaseModel:
@@ -201,9 +219,11 @@ def prepare(plan: Plan, found: Found, reader: DatasetReader, context: Context) -
     n_batches = plan.steps_per_epoch
     run_ = Run(
         network=network,
+        average=Average(network, options.ema_decay) if options.ema_decay else None,
         task=plan.task,
         optimiser=make_optimiser(network, options, device.torch),
         precision=precision,
+        memory=Memory(network, batch_size=options.batch_size, image_px=options.image_px, sink=context.sink),
         learning_rate=learning_rate(options, options.epochs * n_batches),
         train=loader(images["train"], shuffle=True, augment=augment),
         val=loader(images["val"], shuffle=False, augment=None) if plan.has_val else None,
@@ -211,6 +231,7 @@ def prepare(plan: Plan, found: Found, reader: DatasetReader, context: Context) -
         log_every=options.log_every or max(1, n_batches // _POINTS_PER_EPOCH),
         main_series=plan.main_series,
         main_better=plan.main_better,
+        early_stopping_epochs=options.early_stopping_epochs,
     )
     facts = state.Facts(
         spec=spec,
@@ -221,6 +242,7 @@ def prepare(plan: Plan, found: Found, reader: DatasetReader, context: Context) -
         n_parameters=sum(parameter.numel() for parameter in network.parameters()),
         n_threads=torch.get_num_threads(),
         precision=precision.name,
+        machine=machine_facts(device),
     )
     at = Position() if found.payload is None else _resume(run_, found.payload, facts, device, context)
     _tell_start(plan, facts, context)
@@ -258,13 +280,22 @@ def _decoded(reader: DatasetReader, split: SplitName, plan: Plan, context: Conte
 
 def _resume(run_: Run, payload: dict[str, Any], facts: state.Facts, device: Device, context: Context) -> Position:
     state.check_continues(payload, facts)
-    if changed := state.differences(payload, facts):
+    at = state.restore(run_, payload, device.torch)
+    if is_over(run_, at):
+        return at  # nothing is left to do, exactly or otherwise
+    changed, unordered = state.differences(payload, facts), state.unordered(payload, facts, device.torch)
+    if changed or unordered:
         text = (
-            f"The run continues with {' and '.join(changed)}: its numbers will differ slightly from an unbroken run's."
+            f"The run continues at step {at.step:,} with {' and '.join(changed + unordered)}: its numbers will differ "
+            "slightly from an unbroken run's."
         )
-        context.sink.emit(Notice(level="warning", code="resume.not_exact", text=text))
-        log.warning(text)
-    return state.restore(run_, payload, device.torch)
+        notice = Notice(level="warning" if changed else "info", code="resume.not_exact", text=text)
+    else:
+        text = f"Resumed exactly at step {at.step:,}: the numbers are those of a run that was never stopped."
+        notice = Notice(level="info", code="resume.exact", text=text)
+    context.sink.emit(notice)
+    log.info(text)
+    return at
 
 
 def _tell_start(plan: Plan, facts: state.Facts, context: Context) -> None:
@@ -283,14 +314,28 @@ def _shelf(found: Found, plan: Plan, context: Context) -> Shelf:
         context.job,
         context.sink,
         kept=found.kept,
-        best=state.best_of(found.payload),
+        ranking=state.ranking_of(found.payload),
         announced_best=found.announced_best,
         checkpoint_every=plan.spec.options.checkpoint_every,
+        keep_best=plan.spec.options.keep_best,
     )
 
 
-def _train(run_: Run, facts: state.Facts, at: Position, shelf: Shelf, plan: Plan, context: Context) -> bool:
+def _train(
+    run_: Run,
+    facts: state.Facts,
+    at: Position,
+    shelf: Shelf,
+    determinism: Determinism,
+    plan: Plan,
+    context: Context,
+) -> bool:
     sink = context.sink
+
+    def snapshot(metrics: dict[str, float]) -> Snapshot:
+        beside = state.Beside(ranking=shelf.ranking, operations=determinism.operations)
+        return state.take(run_, at, beside, facts, metrics)
+
     guard = FiniteGuard(
         sink,
         device=plan.device.torch,
@@ -307,7 +352,7 @@ def _train(run_: Run, facts: state.Facts, at: Position, shelf: Shelf, plan: Plan
         guard=guard,
         report=report,
         shelf=shelf,
-        snapshot=lambda metrics: state.take(run_, at, shelf.best, facts, metrics),
+        snapshot=snapshot,
         stop=context.stop,
     )
     if shelf.best:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 
 from engine.device import choose_device, n_physical_cores
 from engine.train.precision import choose_precision
-from wire.errors import DeviceMissing
+from wire.errors import DeviceMissing, DriverMismatch
 
 pytestmark = pytest.mark.slow
 
@@ -80,3 +81,25 @@ def test_a_containers_quota_is_heeded(quota, expected, monkeypatch, tmp_path):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.setattr("engine.device._core_of", lambda cpu: (str(cpu),))
     assert n_physical_cores() == expected
+
+
+@pytest.mark.parametrize(
+    ("told", "kind"),
+    [
+        ("CUDA initialization: The NVIDIA driver on your system is too old (found version 11040).", DriverMismatch),
+        ("CUDA initialization: something else", DeviceMissing),
+    ],
+)
+def test_a_gpu_that_its_driver_keeps_from_us_is_told_as_such(told, kind, monkeypatch):
+    """Torch only warns, and computes on the CPU."""
+
+    def is_available() -> bool:
+        warnings.warn(told, stacklevel=1)
+        return False
+
+    monkeypatch.setattr("torch.cuda.is_available", is_available)
+    with pytest.raises(kind) as raised:
+        choose_device("cuda")
+    assert raised.value.hint
+    if kind is DriverMismatch:
+        assert "11040" in raised.value.message

@@ -91,6 +91,17 @@ def test_a_write_that_fails_half_way_leaves_no_half_line(path, monkeypatch):
     assert [envelope.seq for envelope in _read(path)] == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [("a\0b\0\0", "ab"), ("\\u0000", "\\u0000"), ("\\\0", "\\"), ("\\\\u0000\0c", "\\\\u0000c")],
+)
+def test_a_nul_character_is_dropped_and_text_about_it_is_not(path, text, written):
+    sink = JsonlSink(path)
+    sink.emit(Notice(level="info", code="c", text=text))
+    sink.close()
+    assert [envelope.event for envelope in _read(path)] == [Notice(level="info", code="c", text=written)]
+
+
 def test_threads_share_one_numbering(path):
     sink = JsonlSink(path)
 

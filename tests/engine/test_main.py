@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from engine import __main__ as engine_main
 from tests.surroundings import until
 from wire.events import ENVELOPE, AttemptStarted, Event, RunEnded
 from wire.layout import JobDir
@@ -197,6 +199,39 @@ def test_a_spec_that_cannot_be_used_is_the_users_to_mend(job, content, told):
     assert told in report.message
 
 
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_disk_that_is_full_before_the_work_begins_is_told_by_the_exit_status(job, monkeypatch, number):
+    def refuse(_path: Path) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(engine_main, "JsonlSink", refuse)
+    for name in ("_show_stacks", "listen"):
+        monkeypatch.setattr(engine_main, name, lambda *_: None)
+    assert engine_main.main(["train", "--dir", str(job.path)]) == engine_main.DISK_WAS_FULL
+
+
 def test_a_folder_that_is_not_there_is_one_clear_line(tmp_path):
     refused = _engine("train", "--dir", str(tmp_path / "nowhere"))
     assert (refused.returncode, refused.stderr) == (64, f"There is no folder {tmp_path / 'nowhere'}.\n")
+
+
+def test_sigusr1_writes_the_stacks_of_all_threads_and_changes_nothing(job):
+    """A supervisor asks what a process that makes no step is doing."""
+    process = _start(job, "wait", FOVEA_BEAT_TIMEOUT_S="60")
+    until(lambda: _has_begun(job))
+    process.send_signal(signal.SIGUSR1)
+    process.terminate()
+    _, err = process.communicate()
+    assert process.returncode == 75
+    assert _exit(job).outcome == "cancelled"
+    assert err.count("most recent call first") == 2  # the verb's thread, and the one that minds the beat
+    assert "scripted_verb.py" in err
+    assert "stop.py" in err
+
+
+def test_a_crash_leaves_the_stack_in_the_log(job):
+    process = _start(job, "abort")
+    _, err = process.communicate()
+    assert process.returncode == -signal.SIGABRT
+    assert "Fatal Python error: Aborted" in err
+    assert "scripted_verb.py" in err

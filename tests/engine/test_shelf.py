@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.slow
 class Bench:
     """A shelf whose clock and whose weights are the test's."""
 
-    def __init__(self, folder: Path, *, checkpoint_every: int = 0) -> None:
+    def __init__(self, folder: Path, *, checkpoint_every: int = 0, keep_best: int = 1) -> None:
         self.now = 1000.0
         self.job = JobDir(folder)
         self.sink = MemorySink()
@@ -26,9 +27,9 @@ class Bench:
             self.job,
             self.sink,
             kept={},
-            best=None,
             announced_best=None,
             checkpoint_every=checkpoint_every,
+            keep_best=keep_best,
             clock=lambda: self.now,
         )
 
@@ -36,11 +37,11 @@ class Bench:
         return Snapshot(step, {"weight": self.weight}, {"step": step, "epochs_done": step})
 
     def epoch(self, step: int, *, value: float | None = None, after_s: float = 1.0, is_last: bool = False) -> None:
-        """An epoch ends; a ``value`` is the best so far."""
+        """An epoch ends, with this value if it is told."""
         self.now += after_s
         self.weight.fill_(step)
         if value is not None:
-            self.shelf.best = Best(step, "val/top1", value)
+            self.shelf.rank(Best(step, "val/top1", value), "higher")
         self.shelf.epoch_end(self.snapshot(step), is_last=is_last)
 
     def saved(self) -> list[int]:
@@ -104,7 +105,7 @@ def test_the_best_on_disk_outlives_a_better_one_that_waits_in_memory(bench):
     bench.epoch(1, value=50.0)
     bench.epoch(2, after_s=5)
     bench.epoch(3, value=60.0, after_s=1)
-    bench.shelf.best = Best(99, "val/top1", 70.0)
+    bench.shelf.rank(Best(99, "val/top1", 70.0), "higher")
     bench.shelf.save(bench.snapshot(4))
     assert "step-3" in bench.on_disk()
 
@@ -175,3 +176,46 @@ def test_the_same_step_is_not_written_twice(bench):
     bench.epoch(3, value=50.0)
     bench.shelf.save(bench.snapshot(3))
     assert bench.saved() == [3]
+
+
+@pytest.fixture
+def of_three(tmp_path: Path) -> Bench:
+    return Bench(tmp_path, keep_best=3)
+
+
+def test_so_many_of_the_best_are_kept_as_the_option_asks(of_three):
+    values = [10, 40, 20, 50, 30, 45, 0, 0]
+    for step, value in enumerate(values, start=1):
+        of_three.epoch(step, value=value, after_s=9)
+    assert [(best.step, best.value) for best in of_three.shelf.ranking] == [(4, 50), (6, 45), (2, 40)]
+    assert of_three.on_disk() == {"step-2", "step-4", "step-6", "step-7", "step-8"}
+    assert of_three.announced_best() == [1, 2, 4]
+
+
+def test_of_equal_ones_the_earlier_is_the_better(of_three):
+    for step in range(1, 6):
+        of_three.epoch(step, value=50.0, after_s=9)
+    assert [best.step for best in of_three.shelf.ranking] == [1, 2, 3]
+    assert of_three.announced_best() == [1]
+
+
+def test_what_is_not_a_number_is_among_the_best_of_nothing(of_three):
+    of_three.epoch(1, value=math.nan, after_s=9)
+    assert of_three.shelf.ranking == ()
+    of_three.shelf.rank(Best(1, "val/loss", 0.5), "lower")
+    of_three.shelf.rank(Best(2, "val/loss", 0.2), "lower")
+    assert of_three.shelf.best == Best(2, "val/loss", 0.2)
+
+
+def test_no_more_than_one_waits_in_memory(of_three):
+    of_three.epoch(1, value=50.0)
+    of_three.epoch(2, value=70.0, after_s=0.1)
+    assert of_three.saved() == [1]
+    of_three.epoch(3, value=60.0, after_s=0.1)
+    assert of_three.saved() == [1, 2, 3]
+    of_three.epoch(4, value=10.0, after_s=0.1)
+    assert of_three.saved() == [1, 2, 3]
+    assert of_three.announced_best() == [1, 2]
+    for step in (2, 3):
+        weight = read_checkpoint(of_three.job.checkpoints_dir / f"step-{step}.pt")["weight"]
+        assert weight[0].item() == step

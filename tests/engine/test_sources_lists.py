@@ -125,6 +125,11 @@ def test_lines_that_cannot_be_used_are_named(images, tmp_path):
     }
 
 
+def test_a_label_with_a_nul_character_is_none(images, tmp_path):
+    _, strays, _ = _read(_source(images, train="cat/1.png x\ndog/2.png y\0"), tmp_path)
+    assert strays == {"train.txt line 2": "its label holds a NUL character"}
+
+
 def test_relative_paths_need_a_folder(images, tmp_path):
     listed, strays, _ = _read(_source(images, folder="", train="cat/1.png x"), tmp_path)
     assert not listed
@@ -170,6 +175,7 @@ def test_without_roots_nothing_may_be_read(images, tmp_path):
         ({"train": "a" * 20_000}, r"train\.txt line 1 has more than 16,384 bytes"),
         ({"train": "a.png 0", "labels": "cat\ndog\ncat"}, r"names the class 'cat' twice: line 1 and line 3"),
         ({"train": "a.png 0", "labels": "cat\n\ndog"}, r"labels\.txt line 2 is empty"),
+        ({"train": "a.png 0", "labels": "cat\nd\0g"}, r"labels\.txt line 2 holds a NUL character"),
         ({"train": "a.png 0", "labels": "\n"}, r"labels\.txt is empty"),
     ],
 )

@@ -2,7 +2,8 @@
 
 ``python -m tests.kits.scripted_verb`` takes the arguments of ``python -m engine``.
 
-The environment says what it does: ``SCRIPT`` is ``succeed``, ``wait`` (until asked to stop) or an exception to raise.
+The environment says what it does: ``SCRIPT`` is ``succeed``, ``wait`` (until asked to stop), ``abort``, or an exception
+to raise.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ def run(_spec: Any, context: Context) -> Outcome:
             while not context.stop.asked:
                 time.sleep(0.01)
             return context.stop.outcome
+        case "abort":
+            os.abort()
         case "user":
             raise LossNotFinite("The loss became nan at step 3.", hint="Lower the learning rate.")
         case "memory":

@@ -112,6 +112,27 @@ class TrainOptions(Strict):
         description="Share of all steps in which the learning rate rises.",
         json_schema_extra=ui("Optimisation", unit="% of steps", advanced=True),
     )
+    ema_decay: float = Field(
+        0.0,
+        ge=0,
+        lt=1,
+        title="Averaged weights",
+        description=(
+            "Keeps a moving average of the weights, with this decay, and validates, saves and exports that instead. "
+            "0 is off; 0.999 is usual. Early on the average forgets faster, so that short runs gain too."
+        ),
+        json_schema_extra=ui("Optimisation", advanced=True),
+    )
+    early_stopping_epochs: int = Field(
+        0,
+        ge=0,
+        le=10_000,
+        title="Stop early after",
+        description=(
+            "Ends the run when what the best checkpoint is chosen by has not improved for so many epochs. 0 is off."
+        ),
+        json_schema_extra=ui("Training", unit="epochs", advanced=True),
+    )
     precision: Precision = Field(
         "auto",
         title="Precision",
@@ -126,12 +147,29 @@ class TrainOptions(Strict):
             },
         ),
     )
+    deterministic: bool = Field(
+        False,  # noqa: FBT003 - the default of a field
+        title="Deterministic",
+        description=(
+            "Has a GPU add in a fixed order, so that a run repeats itself, and resumes exactly. It takes longer. "
+            "On the CPU every run does."
+        ),
+        json_schema_extra=ui("Device", advanced=True),
+    )
     seed: int = Field(0, ge=0, le=2**31 - 1, title="Seed", json_schema_extra=ui("Training"))
     best_by: BestBy = Field(
         "accuracy",
         title="Best checkpoint by",
         description="On validation images; the best one is kept and evaluated.",
         json_schema_extra=ui("Training", advanced=True, labels={"accuracy": "Accuracy", "loss": "Loss"}),
+    )
+    keep_best: int = Field(
+        1,
+        ge=1,
+        le=10,
+        title="Best checkpoints to keep",
+        description="So many of the best are kept, besides the two newest.",
+        json_schema_extra=ui("Training", advanced=True),
     )
     log_every: int = Field(
         0,
