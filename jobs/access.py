@@ -21,6 +21,17 @@ def visible_jobs(user: User) -> QuerySet[Job]:
     return jobs if user.is_staff else jobs.filter(Q(private=False) | Q(owner=user))
 
 
+def trashed_jobs(user: User) -> QuerySet[Job]:
+    """What lies in the trash and the user may bring back: their own, and what was made of their runs."""
+    jobs = Job.objects.filter(trashed_at__isnull=False)
+    return jobs if user.is_staff else jobs.filter(Q(owner=user) | Q(part_of__owner=user))
+
+
+def may_see(user: User, job: Job) -> bool:
+    """What it is called, wherever it lies: ``visible_jobs`` for a job that is at hand, in the trash or not."""
+    return user.is_staff or not job.private or job.owner_id == user.pk
+
+
 def may_change(user: User, job: Job) -> bool:
     """Owners and administrators; what was made of a run is its owner's to cancel and delete, too."""
     if user.is_staff or job.owner_id == user.pk:
@@ -42,14 +53,24 @@ def job_for(user: User, job_id: int, *, change: bool = False) -> Job:
     """
     job = visible_jobs(user).select_related("owner", "part_of").filter(pk=job_id).first()
     if job is None:
-        raise NotFound(
-            f"There is no run or dataset #{job_id}.", hint="It may have been deleted; look at the home page."
-        )
+        raise _no_job(job_id)
     if change and not may_change(user, job):
         raise ActionRefused(
             f"{job.title} belongs to {job.owner.username}.", hint="Ask its owner or an administrator to change it."
         )
     return job
+
+
+def last_seq_for(user: User, job_id: int) -> int:
+    """Up to which event the job is recorded; asked again and again, so only that is read of the row.
+
+    Raises:
+        NotFound: there is none, it is in the trash, or it is private and another's.
+    """
+    last_seq = visible_jobs(user).filter(pk=job_id).values_list("last_seq", flat=True).first()
+    if last_seq is None:
+        raise _no_job(job_id)
+    return last_seq
 
 
 def upload_for(user: User, upload_id: str, *, lock: bool = False) -> Upload:
@@ -67,6 +88,10 @@ def upload_for(user: User, upload_id: str, *, lock: bool = False) -> Upload:
     if upload is None:
         raise _no_upload(upload_id)
     return upload
+
+
+def _no_job(job_id: int) -> NotFound:
+    return NotFound(f"There is no run or dataset #{job_id}.", hint="It may have been deleted; look at the home page.")
 
 
 def _no_upload(upload_id: str) -> UploadMissing:

@@ -7,13 +7,16 @@ import threading
 from collections.abc import Callable
 
 from django.db import Error as DatabaseError
-from django.db import connection
 
+from jobs.database import let_go_if_broken
 from jobs.devices import DeviceWatch
 from jobs.dispatch import dispatch
+from jobs.hosts import HostSign
 from jobs.reconcile import reconcile
 from jobs.services.power import trainings_resume
+from jobs.signs import say_alive
 from jobs.suspension import lift_if_left_over
+from jobs.takeover import TakeOver
 
 EVERY_S = 2.0
 
@@ -22,7 +25,9 @@ log = logging.getLogger(__name__)
 
 class Agent:
     def __init__(self) -> None:
+        self._sign = HostSign()
         self._devices = DeviceWatch()
+        self._takeover = TakeOver()
         self._ended = threading.Event()
         self._ailing: set[str] = set()
 
@@ -36,20 +41,28 @@ class Agent:
         self._ended.set()
 
     def turn(self) -> None:
+        say_alive("agent")
+        self._try("host", self._sign.say)
         self._try("devices", self._devices.look)
         self._try("reconcile", reconcile)
+        self._try("takeover", self._takeover.look)
         self._try("suspension", lift_if_left_over)
         self._try("resume", trainings_resume)
         self._try("dispatch", dispatch)
 
     def _try(self, what: str, action: Callable[[], object]) -> None:
-        """Do one thing; a database that is away is said once, and tried again next time."""
+        """Do one thing. Whatever stops it is said once, and tried again next time: the other things are done too."""
         try:
             action()
         except (DatabaseError, OSError) as error:
             if what not in self._ailing:
                 log.warning("%s failed, trying again: %s", what, error)
             self._ailing.add(what)
-            connection.close()
+            # One that works is kept: while the database has none to give, this host is looked after by it.
+            let_go_if_broken()
+        except Exception:
+            if what not in self._ailing:
+                log.exception("%s failed, trying again", what)
+            self._ailing.add(what)
         else:
             self._ailing.discard(what)

@@ -3,41 +3,37 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import psutil
-from django.utils import timezone
+from pydantic import BaseModel
 
-from jobs.host import host_name
-from jobs.models import Device, DeviceSample
+from jobs.clocks import database_now
+from jobs.gpus import GpuWatch, Reading
+from jobs.host import attempts_here, host_name
+from jobs.models import Attempt, Device, DeviceLease, DeviceSample
+from jobs.nvml import Driver, Nvml
 
 SAMPLE_EVERY_S = 30.0
 STALE_AFTER = timedelta(minutes=1)
 """A device that was not seen for so long while others were is gone."""
 BF16_CPU_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
-BF16_SINCE_CAPABILITY = 8
+MOST_STRANGERS = 8
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    uuid: str
-    kind: str
-    name: str
-    memory_bytes: int
-    memory_used_bytes: int
-    utilisation_pct: float | None
-    bf16: bool
-    driver: str = ""
-    temperature_c: float | None = None
-    power_w: float | None = None
+def load_nvml() -> Nvml:
+    import pynvml
+
+    return cast("Nvml", pynvml)
 
 
 def cpu_slot() -> str:
@@ -73,91 +69,43 @@ def _cpu_facts() -> _CpuFacts:
     return _CpuFacts(model=facts.get("model name") or f"{n_cores} cores", bf16=bool(flags & BF16_CPU_FLAGS))
 
 
-@cache
-def _nvml() -> Any:
-    """The module, initialised; None where there is no driver."""
-    import pynvml
+def present(devices: Iterable[Device], *, also_lost: bool = False) -> list[Device]:
+    """Those that still answer. Measured against the newest, so that an agent that pauses takes none away.
 
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return None
-    return pynvml
-
-
-def read_gpus() -> list[Reading]:
-    """Every GPU that the driver shows. One that does not answer is left out, and so grows stale."""
-    nvml = _nvml()
-    if nvml is None:
-        return []
-    readings = []
-    for index in range(_n_gpus(nvml)):
-        try:
-            readings.append(_read_gpu(nvml, index))
-        except nvml.NVMLError as error:
-            log.warning("gpu=%s does not answer: %s", index, error)
-    return readings
-
-
-def _n_gpus(nvml: Any) -> int:
-    try:
-        return int(nvml.nvmlDeviceGetCount())
-    except nvml.NVMLError as error:
-        _warn_once(f"the GPU driver does not answer, so no GPU is used: {error}")
-        return 0
-
-
-@cache
-def _warn_once(text: str) -> None:
-    log.warning(text)
-
-
-def _read_gpu(nvml: Any, index: int) -> Reading:
-    handle = nvml.nvmlDeviceGetHandleByIndex(index)
-    memory = nvml.nvmlDeviceGetMemoryInfo(handle)
-    capability, _ = nvml.nvmlDeviceGetCudaComputeCapability(handle)
-    return Reading(
-        uuid=_text(nvml.nvmlDeviceGetUUID(handle)),
-        kind="cuda",
-        name=f"GPU {index} ({_text(nvml.nvmlDeviceGetName(handle))})",
-        memory_bytes=memory.total,
-        memory_used_bytes=memory.used,
-        utilisation_pct=_optional(nvml, lambda: float(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)),
-        bf16=capability >= BF16_SINCE_CAPABILITY,
-        driver=_text(nvml.nvmlSystemGetDriverVersion()),
-        temperature_c=_optional(nvml, lambda: float(nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU))),
-        power_w=_optional(nvml, lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000),
-    )
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
-
-
-def _optional(nvml: Any, read: Any) -> float | None:
-    """A gauge that not every GPU has."""
-    try:
-        return float(read())
-    except nvml.NVMLError:
-        return None
-
-
-def present(devices: Iterable[Device]) -> list[Device]:
-    """Those that still answer. Measured against the newest, so that an agent that pauses takes none away."""
+    Args:
+        devices: which ones.
+        also_lost: keep those of which it is known that they do not answer, so that somebody can see it.
+    """
     rows = list(devices)
     newest = max((device.seen_at for device in rows), default=None)
-    return [device for device in rows if newest is not None and newest - device.seen_at <= STALE_AFTER]
+    return [
+        device
+        for device in rows
+        if newest is not None and (newest - device.seen_at <= STALE_AFTER or (also_lost and device.lost))
+    ]
 
 
 class DeviceWatch:
     """Keeps the device rows of this host true, and a thinned history."""
 
     def __init__(self) -> None:
+        self._gpus = GpuWatch(Driver(load_nvml))
         self._sampled_at: dict[str, float] = {}
 
     def look(self) -> list[Device]:
-        now = timezone.now()
-        devices = [_keep(reading, now) for reading in (read_cpu(), *read_gpus())]
+        now = database_now()
+        gpus = self._gpus.look()
+        trouble = f"No GPU can be used: {self._gpus.trouble}" if self._gpus.trouble else ""
+        is_in_use = any(reading.processes for reading in gpus)
+        known = _engine_pids() if is_in_use else frozenset[int]()
+        leased = _leased_uuids() if is_in_use else frozenset[str]()
+        devices = [_keep(read_cpu(), now, warning=trouble)]
+        devices += [
+            _keep(reading, now, strangers=_strangers(reading, known, is_leased=reading.uuid in leased))
+            for reading in gpus
+        ]
+        for fault in self._gpus.faults:
+            take_out_of_service(fault.uuid, fault.reason, is_lost=fault.is_lost)
         due = [device for device in devices if self._is_due(device.uuid)]
         DeviceSample.objects.bulk_create(
             DeviceSample(
@@ -180,7 +128,28 @@ class DeviceWatch:
         return True
 
 
-def _keep(reading: Reading, now: datetime) -> Device:
+def take_out_of_service(uuid: str, reason: str, *, is_lost: bool) -> bool:
+    """Place nothing new on a device; where it is lost, what runs there leaves it. False where it was so already."""
+    rows = Device.objects.filter(uuid=uuid)
+    rows = rows.filter(lost=False) if is_lost else rows.filter(drained=False)
+    columns = {"drained": True, "drained_reason": reason[:300]} | ({"lost": True} if is_lost else {})
+    if not rows.update(**columns):
+        return False
+    log.error("device=%s is taken out of service: %s", uuid, reason)
+    return True
+
+
+def drain_if_lost(uuids: Collection[str], *, job_id: int) -> None:
+    """Take those GPUs out of service that do not answer the driver, as a job that used them has said of one."""
+    gpus = GpuWatch(Driver(load_nvml))
+    answering = {reading.uuid for reading in gpus.look()}
+    if gpus.trouble:
+        return
+    for uuid in set(uuids) - answering:
+        take_out_of_service(uuid, f"it does not answer its driver any more, as job {job_id} met it", is_lost=True)
+
+
+def _keep(reading: Reading, now: datetime, *, warning: str = "", strangers: Sequence[Stranger] = ()) -> Device:
     columns = {
         "host": host_name(),
         "kind": reading.kind,
@@ -192,7 +161,54 @@ def _keep(reading: Reading, now: datetime) -> Device:
         "power_w": reading.power_w,
         "driver": reading.driver,
         "bf16": reading.bf16,
+        "warning": (warning or reading.warning)[:300],
+        "strangers": [stranger.model_dump() for stranger in strangers],
         "seen_at": now,
     }
     device, _ = Device.objects.update_or_create(uuid=reading.uuid, defaults=columns)
     return device
+
+
+class Stranger(BaseModel):
+    """A process on a GPU that no job of this server started. It is shown and avoided, never ended."""
+
+    pid: int
+    name: str
+    memory_bytes: int
+
+
+def _strangers(reading: Reading, known: Collection[int], *, is_leased: bool) -> list[Stranger]:
+    """Those that computes on the GPU beside our own engines, the largest first."""
+    found = []
+    for process in sorted(reading.processes, key=lambda process: -process.memory_bytes)[:MOST_STRANGERS]:
+        group = _group_of(process.pid)
+        # In a container the driver may count processes by the host's numbers: ours among them while one runs here.
+        if group in known or (group is None and is_leased):
+            continue
+        found.append(Stranger(pid=process.pid, name=_name_of(process.pid), memory_bytes=process.memory_bytes))
+    return found
+
+
+def _engine_pids() -> frozenset[int]:
+    """Each leads the group of its own processes."""
+    running = Attempt.objects.filter(attempts_here(), ended_at=None, pid__isnull=False)
+    return frozenset(pid for pid in running.values_list("pid", flat=True) if pid is not None)
+
+
+def _leased_uuids() -> frozenset[str]:
+    leases = DeviceLease.objects.filter(attempt__ended_at=None, device__host=host_name())
+    return frozenset(leases.values_list("device__uuid", flat=True))
+
+
+def _group_of(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None
+
+
+def _name_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return "of another container"

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
+from pathlib import Path
 
 from django.db import transaction
 from django.db.models import Max, Q
 from django.db.models.functions import Coalesce, Now
-from django.utils import timezone
 
-from jobs import launch, retry, suspension, transitions
+from jobs import launch, leases, retry, suspension, transitions
+from jobs.clocks import database_now
 from jobs.devices import DeviceWatch, cpu_slot, present
-from jobs.host import attempts_here, host_name
+from jobs.host import attempts_here, host_name, is_shared_database
 from jobs.models import Attempt, Device, DeviceLease, Job
+from jobs.room import missing_room_bytes
+from jobs.sizes import size_text
 from jobs.states import Status
 
 MOST_IMPORTS = 2
@@ -28,8 +31,6 @@ MOST_COUNTED = 20
 """Further back in the queue a job is not told its place, which would change with every job that starts."""
 MOST_ANNOUNCED = 50
 """Jobs at once that open pages are told of, which fetch each of them anew."""
-LEASE = timedelta(minutes=1)
-"""Renewed by the supervisor; counted in the time of the database."""
 
 _WAITS_FOR_LANE = {
     "import": f"Waiting for one of {MOST_IMPORTS} running imports to end",
@@ -73,7 +74,7 @@ def _look_over_the_queue() -> _Plan:
         devices, reason = room.place(job)
         if devices is not None:
             plan.placed.append((job, devices))
-        elif job.wait_reason != reason[:300]:
+        elif reason is not None and job.wait_reason != reason[:300]:
             job.wait_reason = reason[:300]
             plan.told.append(job)
     return plan
@@ -110,10 +111,11 @@ def _claim(job: Job, devices: Sequence[Device]) -> Attempt | None:
         fence=(newest["fence"] or 0) + 1,
         host=host_name(),
         devices=[device.name for device in devices],
+        **leases.first_hold(),
     )
     for device in devices:
         DeviceLease.objects.filter(device=device, attempt__ended_at__isnull=False).delete()
-        DeviceLease.objects.create(device=device, attempt=attempt, expires_at=Now() + LEASE)
+        DeviceLease.objects.create(device=device, attempt=attempt, expires_at=Now() + leases.lease())
     return attempt
 
 
@@ -127,14 +129,19 @@ def _say_why_they_wait(jobs: Sequence[Job]) -> None:
     for reason, ids in by_reason.items():
         Job.objects.filter(pk__in=ids, status=Status.QUEUED).update(wait_reason=reason)
     for job in jobs[:MOST_ANNOUNCED]:
-        transitions.announce(job.pk)
+        transitions.announce(job.pk, fleeting=True)
 
 
 class _Room:
-    """What is free on this host, and what each job that found no room waits for."""
+    """What is free on this host, and what each job that found no room waits for.
+
+    Of several hosts, one says it: the first by name of those that could take the job. Else they would correct each
+    other every two seconds.
+    """
 
     def __init__(self) -> None:
-        self._devices = _present_devices()
+        self._devices, self._elsewhere = _present_devices()
+        self._hosts = {host_name(), *(device.host for device in self._elsewhere)}
         self._holders = _holders()
         running = Attempt.objects.filter(attempts_here(), ended_at=None, job__verb__in=LANES)
         self._n_running = Counter(running.values_list("job__verb", flat=True))
@@ -144,25 +151,55 @@ class _Room:
         """Whether this place is free; then it is the job's."""
         if job.verb in LANES:
             return self._place_in_lane(job.verb)[0] is not None
-        usable = {device.pk for device in self._devices if not device.drained} - self._holders.keys()
+        usable = {device.pk for device in self._devices if device.is_usable} - self._holders.keys()
         if not usable.issuperset(device.pk for device in devices):
             return False
         self._holders.update((device.pk, job) for device in devices)
         return True
 
     @cached_property
+    def _missing_bytes(self) -> int:
+        """Of the reserve of the disk: what would run into its end is not begun."""
+        return missing_room_bytes()
+
+    @cached_property
     def _lately_lost(self) -> set[int]:
         """Jobs whose next attempt may have to wait, because the last one ended so short a time ago."""
-        since = timezone.now() - timedelta(seconds=max(retry.DELAYS_S))
+        since = self._now - timedelta(seconds=max(retry.DELAYS_S))
         ended = Attempt.objects.filter(job__status=Status.QUEUED, ended_at__gt=since)
         return set(ended.values_list("job_id", flat=True))
 
-    def place(self, job: Job) -> tuple[list[Device] | None, str]:
-        """Devices for the job (not every verb needs one), or None and the reason why it waits."""
+    @cached_property
+    def _now(self) -> datetime:
+        """By the clock that dates the ends of attempts; this host's own may be hours wrong."""
+        return database_now()
+
+    def place(self, job: Job) -> tuple[list[Device] | None, str | None]:
+        """Devices for the job (not every verb needs one), or None and why it waits; None where another host says it."""
+        if self._missing_bytes:
+            return None, self._said(f"Waiting for room on the disk: {size_text(self._missing_bytes)} are missing")
         soonest = retry.not_before(job) if job.pk in self._lately_lost else None
-        if soonest is not None and soonest > timezone.now():
-            return None, f"Its process was lost; the next attempt begins at {soonest:%H:%M:%S} UTC"
-        return self._place_in_lane(job.verb) if job.verb in LANES else self._place_on_device(job)
+        # Further away than it can be: the clock was set back since.
+        if soonest is not None and self._now < soonest <= self._now + timedelta(seconds=max(retry.DELAYS_S)):
+            return None, self._said(f"Its process was lost; the next attempt begins at {soonest:%H:%M:%S} UTC")
+        if job.verb not in LANES:
+            return self._place_on_device(job)
+        if (folder := self._folder_elsewhere(job)) is not None:
+            return None, self._said(f"Waiting for a host on which {folder} can be read")
+        devices, reason = self._place_in_lane(job.verb)
+        return devices, self._said(reason)
+
+    def _said(self, reason: str, hosts: Collection[str] | None = None) -> str | None:
+        """The reason, if of the hosts that could take the job (else of all) this is the one that says it."""
+        return reason if host_name() == min(hosts or self._hosts) else None
+
+    def _folder_elsewhere(self, job: Job) -> str | None:
+        """The folder of a server that the job reads, if there are several hosts and this one does not have it."""
+        if not self._elsewhere:
+            return None
+        source = job.spec.get("source") or {}
+        folder = str(source.get("path" if source.get("kind") == "folder" else "folder") or "")
+        return folder if Path(folder).is_absolute() and not Path(folder).exists() else None
 
     def _place_in_lane(self, verb: str) -> tuple[list[Device] | None, str]:
         if self._n_running[verb] >= LANES[verb]:
@@ -170,31 +207,41 @@ class _Room:
         self._n_running[verb] += 1
         return [], ""
 
-    def _place_on_device(self, job: Job) -> tuple[list[Device] | None, str]:
+    def _place_on_device(self, job: Job) -> tuple[list[Device] | None, str | None]:
         wanted = self._wanted(job)
         if not wanted:
-            return None, f"None of the devices it asks for is on this host: {', '.join(job.wants)}"
-        for device in wanted:
-            if device.pk not in self._holders and not device.drained:
+            where = "this host" if len(self._hosts) == 1 else "a host that answers"
+            return None, self._said(f"None of the devices it asks for is on {where}: {', '.join(job.wants)}")
+        mine = [device for device in wanted if device.host == host_name()]
+        for device in mine:
+            if device.pk not in self._holders and device.is_usable:
                 self._holders[device.pk] = job
                 return [device], ""
-        return None, f"{self._why_busy(wanted)}{self._place_in_queue('device')}"
+        place_in_queue = self._place_in_queue("device")
+        if not mine:
+            return None, None
+        return None, self._said(f"{self._why_busy(wanted)}{place_in_queue}", {device.host for device in wanted})
 
     def _wanted(self, job: Job) -> list[Device]:
-        """Devices that would do. ``any`` means a GPU where the host has one: a CPU would take it for days."""
+        """Devices that would do, of all hosts. ``any`` means a GPU where there is one: a CPU would take it for days."""
+        devices = [*self._devices, *self._elsewhere]
         if job.wants == ["any"] or not job.wants:
-            gpus = [device for device in self._devices if device.kind == "cuda"]
-            return gpus or self._devices
+            gpus = [device for device in devices if device.kind == "cuda"]
+            return gpus or devices
         if job.wants == ["cpu"]:
-            return [device for device in self._devices if device.kind == "cpu"]
-        return [device for device in self._devices if device.uuid in job.wants]
+            return [device for device in devices if device.kind == "cpu"]
+        return [device for device in devices if device.uuid in job.wants]
 
     def _why_busy(self, wanted: Sequence[Device]) -> str:
         if len(wanted) > 1:
-            return f"Waiting for one of {len(wanted)} devices: all are in use"
+            busy = "all are in use" if any(device.is_usable for device in wanted) else "none can be used now"
+            return f"Waiting for one of {len(wanted)} devices: {busy}"
         device = wanted[0]
         if device.drained:
-            return f"Waiting for {device.name}: an administrator has taken it out of service"
+            reason = device.drained_reason or "an administrator has taken it out of service"
+            return f"Waiting for {device.name}, which is out of service: {reason}"
+        if device.pk not in self._holders:
+            return f"Waiting for {device.name}: {_strangers_of(device)}"
         holder = self._holders[device.pk]
         noun = _HOLDS_DEVICE.get(holder.verb, "run")
         who = f"a private {noun}" if holder.private else f"{noun} {holder.pk} “{holder.title}”"
@@ -208,9 +255,22 @@ class _Room:
         return f"; {ahead} ahead in the queue" if ahead else "; next in the queue"
 
 
-def _present_devices() -> list[Device]:
-    """Devices of this host that still answer, GPUs first."""
-    return present(Device.objects.filter(host=host_name()).order_by("-kind", "name", "uuid"))
+def _strangers_of(device: Device) -> str:
+    first, *others = device.strangers
+    more = f", and {len(others)} more," if others else ""
+    used = f" with {size_text(first['memory_bytes'])}" if first["memory_bytes"] else ""
+    return f"process {first['pid']} ({first['name']}){used}{more} is on it, which no job here has started"
+
+
+def _present_devices() -> tuple[list[Device], list[Device]]:
+    """Devices that still answer, GPUs first: of this host, and of the others that share its database."""
+    devices = Device.objects.order_by("-kind", "name", "uuid")
+    mine = present(devices.filter(host=host_name()))
+    if not is_shared_database():
+        return mine, []
+    known = {device.pk for device in mine}
+    # Against ours, which were seen just now: of a host that is gone all devices are equally old.
+    return mine, [device for device in present(devices) if device.host != host_name() and device.pk not in known]
 
 
 def _holders() -> dict[int, Job]:

@@ -95,5 +95,10 @@ def lines_after(path: Path, after: int, *, until: int, limit: int) -> Iterator[b
 
 def events_after(job: Job, after: int, limit: int = 1000) -> bytes:
     """A JSON array of envelopes, as they were written, up to what the database has recorded."""
-    path = storage().job(job.pk).events_path
-    return b"[" + b",".join(lines_after(path, after, until=job.last_seq, limit=limit)) + b"]"
+    return recorded_events(job.pk, after, until=job.last_seq, limit=limit)
+
+
+def recorded_events(job_id: int, after: int, *, until: int, limit: int) -> bytes:
+    """As ``events_after``, of a job of which only this is known."""
+    path = storage().job(job_id).events_path
+    return b"[" + b",".join(lines_after(path, after, until=until, limit=limit)) + b"]"

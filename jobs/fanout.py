@@ -81,9 +81,11 @@ class Subscription:
             self._items.append(item)
         self._ready.set()
 
-    @property
-    def is_empty(self) -> bool:
-        return not self._items
+    def begin(self, state: Live) -> None:
+        """Say first how it is, unless that was said already."""
+        if not self._items or not isinstance(self._items[0], Live):
+            self._items.appendleft(state)
+            self._ready.set()
 
     async def get_many(self) -> list[Item]:
         """All that is there, at least one item.
@@ -92,6 +94,14 @@ class Subscription:
             SubscriptionOverflow: items were lost because nobody fetched them.
         """
         await self._ready.wait()
+        return self.take()
+
+    def take(self) -> list[Item]:
+        """All that is there, without waiting; perhaps nothing.
+
+        Raises:
+            SubscriptionOverflow: as above.
+        """
         if self.overflowed:
             raise SubscriptionOverflow
         items = list(self._items)
@@ -129,8 +139,7 @@ class Fanout:
             with contextlib.suppress(RedisError, OSError):
                 await self._tried.wait()
                 await self._locate(client, topic)
-            if subscription.is_empty:
-                subscription.put(Live(ok=self.connected))
+            subscription.begin(Live(ok=self.connected))
             yield subscription
         finally:
             await self._leave(topic, subscription)

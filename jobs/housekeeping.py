@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections.abc import Sequence
 from datetime import timedelta
 
-from django.db.models import ProtectedError
+from django.db import transaction
+from django.db.models import ProtectedError, QuerySet
 from django.utils import timezone
 
 from jobs.models import DeviceSample, Job, Upload
 from jobs.storage import storage
+from jobs.submissions import forget_submissions
 from jobs.upload_files import nobody_writes
 from jobs.uploads import keep_until, offset_of, readers_of
 
@@ -29,10 +32,14 @@ def move_to_trash(job_id: int) -> None:
     if not folder.is_dir():
         return
     places.trash_dir.mkdir(parents=True, exist_ok=True)
-    try:
-        folder.rename(places.trashed(job_id))
-    except OSError as error:
-        log.warning("job %s stays where it is until the next round: %s", job_id, error)
+    with transaction.atomic():
+        # It may have been brought back since; from here on it cannot be until the folder is where the row says.
+        if not list(Job.objects.select_for_update().filter(pk=job_id, trashed_at__isnull=False).values_list("pk")):
+            return
+        try:
+            folder.rename(places.trashed(job_id))
+        except OSError as error:
+            log.warning("job %s stays where it is until the next round: %s", job_id, error)
 
 
 def housekeep() -> None:
@@ -41,20 +48,47 @@ def housekeep() -> None:
     for job_id in trashed.values_list("pk", flat=True):
         move_to_trash(job_id)
     # Newest first, because a run protects the dataset that it read.
-    for job in trashed.filter(trashed_at__lt=timezone.now() - KEPT_IN_TRASH).order_by("-pk"):
-        _remove(job)
+    for job in _due().order_by("-pk"):
+        _remove_if_unused(job.pk)
     _housekeep_uploads()
+    forget_submissions()
     DeviceSample.objects.filter(at__lt=timezone.now() - KEPT_SAMPLES).delete()
 
 
-def _remove(job: Job) -> None:
-    job_id = job.pk
+def _due() -> QuerySet[Job]:
+    return Job.objects.filter(trashed_at__lt=timezone.now() - KEPT_IN_TRASH)
+
+
+def _remove_if_unused(job_id: int) -> None:
     try:
-        job.delete()
+        with transaction.atomic():
+            # It may have been brought back while others were removed; from here on it cannot be.
+            job = _due().select_for_update().filter(pk=job_id).first()
+            if job is None:
+                return
+            gone = remove_rows(job)
     except ProtectedError:
         return  # something that reads it goes first; its own turn comes in a later round
-    shutil.rmtree(storage().trashed(job_id), ignore_errors=True)
-    log.info("removed job=%s", job_id)
+    remove_files(gone)
+
+
+def remove_rows(job: Job) -> list[int]:
+    """Of a job in the trash and of its parts; gives the ids whose files have to follow once this is committed.
+
+    Raises:
+        ProtectedError: something reads what it made.
+    """
+    gone = [job.pk, *job.parts.values_list("pk", flat=True)]
+    job.delete()
+    return gone
+
+
+def remove_files(ids: Sequence[int]) -> None:
+    """Of jobs that are no more, wherever their folders are."""
+    for job_id in ids:
+        for folder in (storage().trashed(job_id), storage().job(job_id).path):
+            shutil.rmtree(folder, ignore_errors=True)
+        log.info("removed job=%s", job_id)
 
 
 def _housekeep_uploads() -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import BinaryIO
 
 from django.conf import settings
 
+from jobs.host import host_name, is_shared_database
 from jobs.models import Attempt
 from jobs.process import ProcessIdentity, alive, boot_id, identify, identify_self
 from jobs.storage import storage
+from wire.layout import AttemptDir
 
 log = logging.getLogger(__name__)
 _children: list[subprocess.Popen[bytes]] = []
@@ -19,10 +25,8 @@ _children: list[subprocess.Popen[bytes]] = []
 def start_supervisor(attempt: Attempt) -> None:
     """Start one in a session of its own, so that it outlives worker, agent and terminal."""
     reap()
-    folder = storage().job(attempt.job_id).attempt(attempt.n)
-    folder.path.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "supervise", str(attempt.pk)]
-    with folder.supervisor_log_path.open("ab") as output:
+    with _output(storage().job(attempt.job_id).attempt(attempt.n)) as output:
         child = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -35,6 +39,18 @@ def start_supervisor(attempt: Attempt) -> None:
     started = identify(child.pid)
     if started is not None:
         _take(attempt, started)
+
+
+def _output(folder: AttemptDir) -> BinaryIO:
+    """The supervisor's log. On a full disk none: what becomes of the attempt then is for the supervisor to say."""
+    try:
+        folder.path.mkdir(parents=True, exist_ok=True)
+        return folder.supervisor_log_path.open("ab")
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        log.warning("attempt=%s has no log: %s", folder.path, error)
+        return Path(os.devnull).open("wb")
 
 
 def reap() -> None:
@@ -60,17 +76,24 @@ def is_supervised(attempt: Attempt) -> bool:
 
 
 def claim(attempt_id: int) -> Attempt | None:
-    """Make the calling process the supervisor of the attempt; None where it has one, or has ended."""
+    """Make the calling process the supervisor of the attempt.
+
+    None where it has one or has ended, and where it is another host's, whose processes cannot be seen from here.
+    """
     me = identify_self()
     while True:
         attempt = Attempt.objects.select_related("job").get(pk=attempt_id)
-        if attempt.ended_at is not None:
+        if attempt.ended_at is not None or not _is_here(attempt):
             return None
         if supervisor_of(attempt) == me:
             return attempt
         if is_supervised(attempt):
             return None
         _take(attempt, me)
+
+
+def _is_here(attempt: Attempt) -> bool:
+    return not is_shared_database() or attempt.host == host_name()
 
 
 def _take(attempt: Attempt, supervisor: ProcessIdentity) -> None:

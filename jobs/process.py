@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -76,9 +78,29 @@ def is_locked(path: Path) -> bool:
     return False
 
 
+@contextmanager
+def locked(path: Path) -> Iterator[bool]:
+    """Hold a ``flock`` on the file meanwhile, if nobody else does; says whether."""
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
 def find_leader(marker: str) -> ProcessIdentity | None:
     """The leader of a process group whose environment holds ``marker`` (``NAME=value``), among our own processes."""
-    wanted = marker.encode()
+    return next((leader for rest, leader in find_leaders(marker) if not rest), None)
+
+
+def find_leaders(prefix: str) -> Iterator[tuple[str, ProcessIdentity]]:
+    """Leaders of process groups with an entry of their environment that begins so, and how that entry goes on.
+
+    Cost: reads a small file of every process.
+    """
+    wanted = prefix.encode()
     for entry in _PROC.iterdir():
         if not entry.name.isdecimal():
             continue
@@ -87,9 +109,9 @@ def find_leader(marker: str) -> ProcessIdentity | None:
         except OSError:
             continue
         pid = int(entry.name)
-        if wanted in environment and _leads_group(pid):
-            return identify(pid)
-    return None
+        found = next((line for line in environment if line.startswith(wanted)), None)
+        if found is not None and _leads_group(pid) and (leader := identify(pid)) is not None:
+            yield found.removeprefix(wanted).decode(errors="replace"), leader
 
 
 def _leads_group(pid: int) -> bool:

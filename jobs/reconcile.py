@@ -1,17 +1,23 @@
 """Puts right what a killed process left: attempts without a supervisor, leases without an attempt, forgotten sleepers.
 
-It looks at processes, never at age: a supervisor that is slow is not dead.
+It looks at processes, never at age: a supervisor that is slow is not dead. What other hosts left is for
+``jobs.takeover``.
 """
 
 from __future__ import annotations
 
 import logging
+from typing import Any
 
-from jobs import launch
+from django.db import transaction
+from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models.functions import Now
+
+from jobs import launch, transitions
 from jobs.host import attempts_here
 from jobs.lineage import dataset_job_id, wake_dependents
 from jobs.models import Attempt, DeviceLease, Job
-from jobs.states import Status
+from jobs.states import LIVE, Status
 
 log = logging.getLogger(__name__)
 
@@ -21,6 +27,7 @@ def reconcile() -> list[int]:
     launch.reap()
     DeviceLease.objects.filter(attempt__ended_at__isnull=False).delete()
     _wake_sleepers()
+    _settle_unattended()
     orphans = [
         attempt
         for attempt in Attempt.objects.filter(attempts_here(), ended_at__isnull=True)
@@ -38,6 +45,28 @@ def _adopt(attempt: Attempt) -> bool:
         log.error("job=%s attempt=%s gets no supervisor: %s", attempt.job_id, attempt.n, error)  # noqa: TRY400
         return False
     return True
+
+
+def _settle_unattended() -> None:
+    """Jobs that should have an attempt and have none: what was wished of them is done, the others go on."""
+    for job_id in _unattended().values_list("pk", flat=True):
+        with transaction.atomic():
+            job = _unattended().select_for_update().filter(pk=job_id).first()
+            if job is not None:
+                _settle(job_id, Status(job.status))
+
+
+def _unattended() -> QuerySet[Job]:
+    open_attempts = Attempt.objects.filter(job=OuterRef("pk"), ended_at__isnull=True)
+    return Job.objects.filter(~Exists(open_attempts), status__in=LIVE)
+
+
+def _settle(job_id: int, status: Status) -> None:
+    log.error("job=%s is %s, and no attempt of it is open", job_id, status)
+    after = {Status.CANCELLING: Status.CANCELLED, Status.PAUSING: Status.PAUSED}.get(status, Status.QUEUED)
+    columns: dict[str, Any] = {"ended_at": Now()} if after is Status.CANCELLED else {}
+    transitions.move(job_id, before=status, after=after, reason="no attempt of it was open", **columns)
+    wake_dependents(job_id)
 
 
 def _wake_sleepers() -> None:

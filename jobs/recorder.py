@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, assert_never
 
 from django.db import transaction
-from django.db.models import OuterRef, Subquery
+from django.db.models import OuterRef, Q, Subquery
 
 from jobs import transitions
 from jobs.curves import BLOCK_POINTS, POINT
@@ -35,7 +35,7 @@ _NAN = float("nan")
 
 
 class StaleFence(Exception):
-    """A newer attempt owns the job; this one may not write any more."""
+    """The attempt is over, or a newer one owns the job: this one may not write any more."""
 
 
 class EventGap(Exception):
@@ -47,12 +47,28 @@ def record(attempt: Attempt, envelopes: Sequence[Envelope]) -> list[Envelope]:
     """Write what is new, and give it back. Cost: one transaction of about ten statements, whatever the number.
 
     Raises:
-        StaleFence: a newer attempt exists.
+        StaleFence: the attempt is closed, or a newer one exists.
         EventGap: the first new event does not follow the cursor.
     """
     job = Job.objects.select_for_update().get(pk=attempt.job_id)
-    if Attempt.objects.filter(job=job, fence__gt=attempt.fence).exists():
+    # The lock is what closing takes as well, so that nobody closes the attempt while this is written.
+    is_over = Q(fence__gt=attempt.fence) | Q(pk=attempt.pk, ended_at__isnull=False)
+    if Attempt.objects.filter(is_over, job=job).exists():
         raise StaleFence(str(attempt))
+    return _apply_new(job, envelopes, attempt=attempt)
+
+
+@transaction.atomic
+def replay(job_id: int, envelopes: Sequence[Envelope]) -> int:
+    """Write again what ``record`` once wrote, and change no state: the transitions are known. Gives the number.
+
+    Raises:
+        EventGap: the first new event does not follow the cursor.
+    """
+    return len(_apply_new(Job.objects.select_for_update().get(pk=job_id), envelopes, attempt=None))
+
+
+def _apply_new(job: Job, envelopes: Sequence[Envelope], *, attempt: Attempt | None) -> list[Envelope]:
     new = [envelope for envelope in envelopes if envelope.seq > job.last_seq]
     if not new:
         return []
@@ -65,9 +81,10 @@ def record(attempt: Attempt, envelopes: Sequence[Envelope]) -> list[Envelope]:
 class _Batch:
     """What one transaction changes."""
 
-    def __init__(self, job: Job, attempt: Attempt) -> None:
+    def __init__(self, job: Job, attempt: Attempt | None) -> None:
         self._job = job
         self._attempt = attempt
+        """On whose behalf; None where what happened is only told again."""
         self._columns: dict[str, Any] = {}
         self._points: dict[str, bytearray] = defaultdict(bytearray)
         self._declared: dict[str, SeriesInfo] = {}
@@ -118,7 +135,7 @@ class _Batch:
         )
         self._declared |= {info.name: info for info in event.series}
         self._columns |= {"error_code": "", "error_message": "", "error_hint": ""}
-        if event.n == self._attempt.n:
+        if self._attempt is not None and event.n == self._attempt.n:
             reason = f"attempt {event.n} from step {event.from_step}"
             transitions.move(self._job.pk, before=Status.STARTING, after=Status.RUNNING, reason=reason)
 

@@ -12,10 +12,12 @@ DELAYS_S = (0, 5, 20, 60)
 LOST = "lost"
 INTERRUPTED = "interrupted"
 """How ``Attempt.reason`` begins when the attempt neither finished nor was asked to stop."""
+LEFT_DEVICE = "device lost"
+"""How it begins when a device failed, and was taken out of service: it counts neither for the job nor against it."""
 
 
-def n_fruitless(job_id: int) -> int:
-    """Latest ended attempts in a row that were lost without having made anything durable."""
+def n_fruitless(job_id: int, kinds: tuple[str, ...] = (LOST, INTERRUPTED)) -> int:
+    """Latest ended attempts in a row that ended so without having made anything durable; so: they were lost."""
     made_seq = (
         JobEvent.objects.filter(job_id=job_id, kind="artifact.made")
         .order_by("-seq")
@@ -25,7 +27,9 @@ def n_fruitless(job_id: int) -> int:
     count = 0
     for attempt in Attempt.objects.filter(job_id=job_id, ended_at__isnull=False).order_by("-n"):
         got_further = made_seq is not None and attempt.started_seq is not None and attempt.started_seq < made_seq
-        if got_further or not attempt.reason.startswith((LOST, INTERRUPTED)):
+        if not got_further and attempt.reason.startswith(LEFT_DEVICE):
+            continue
+        if got_further or not attempt.reason.startswith(kinds):
             break
         count += 1
     return count

@@ -17,6 +17,7 @@ from django.db.models import (
     Q,
     QuerySet,
     Subquery,
+    Sum,
     When,
 )
 from django.db.models.fields.json import KT
@@ -26,7 +27,7 @@ from pydantic import BaseModel
 from engine.catalog import model_cards
 from jobs.access import visible_jobs
 from jobs.curves import CurvesSnapshot, curves_read
-from jobs.devices import present
+from jobs.devices import Stranger, present
 from jobs.eventlog import events_after
 from jobs.lineage import dataset_spec_path
 from jobs.logs import LogChunk, log_read
@@ -58,6 +59,11 @@ __all__ = [
 
 _FIRST_DEVICE = Attempt.objects.filter(job=OuterRef("pk")).order_by("-n").values(first_device=KT("devices__0"))[:1]
 
+_SPAN = ExpressionWrapper(Coalesce("ended_at", Now()) - F("started_at"), output_field=DurationField())
+_WORKED = (
+    Attempt.objects.filter(job=OuterRef("pk")).order_by().values("job").annotate(worked=Sum(_SPAN)).values("worked")
+)
+
 MOST_WORDS = 20
 """Of a search; each is a condition, and SQLite limits how many a query may have."""
 SORTS: dict[str, Expression | F | Subquery] = {
@@ -73,7 +79,7 @@ SORTS: dict[str, Expression | F | Subquery] = {
     "owner": F("owner__username"),
     "best": F("best_value"),
     "disk": F("disk_bytes"),
-    "duration": ExpressionWrapper(Coalesce("ended_at", Now()) - F("started_at"), output_field=DurationField()),
+    "duration": Subquery(_WORKED),
 }
 
 _DATASET_TITLE = JobInput.objects.filter(job=OuterRef("pk"), role="dataset").values("artifact__made_by__title")[:1]
@@ -246,13 +252,22 @@ class DeviceInfo(BaseModel):
     power_w: float | None
     bf16: bool
     drained: bool
+    drained_reason: str
+    """Empty where an administrator gave none."""
+    warning: str
+    """What is not as it should be, and keeps nobody from using it."""
+    strangers: list[Stranger]
+    """Processes on it that no job of this server started; while there are any, nothing is placed on it."""
     seen_at: datetime
     leased_by: JobRef | None
     """The run that holds it; without its title where the user may not see it."""
 
 
 def devices_list(user: User | None = None) -> list[DeviceInfo]:
-    """Devices that still answer, GPUs first. Cost: one query."""
+    """Devices that still answer, and those that were taken out of service because they do not; GPUs first.
+
+    Cost: one query.
+    """
     devices = Device.objects.select_related("lease__attempt__job").order_by("host", "-kind", "name", "uuid")
     return [
         DeviceInfo(
@@ -267,10 +282,13 @@ def devices_list(user: User | None = None) -> list[DeviceInfo]:
             power_w=device.power_w,
             bf16=device.bf16,
             drained=device.drained,
+            drained_reason=device.drained_reason,
+            warning=device.warning,
+            strangers=device.strangers,
             seen_at=device.seen_at,
             leased_by=_holder(device, user),
         )
-        for device in present(devices)
+        for device in present(devices, also_lost=True)
     ]
 
 

@@ -20,11 +20,20 @@ class Status(StrEnum):
     CANCELLED = "cancelled"
 
 
+class ResumesWhen(StrEnum):
+    """What lets a paused job go on by itself."""
+
+    SERVER = "server"  # is back
+    DISK = "disk"  # has room again
+
+
 S = Status
 ALLOWED: dict[Status, frozenset[Status]] = {
     S.WAITING: frozenset({S.QUEUED, S.CANCELLED, S.FAILED}),
-    S.QUEUED: frozenset({S.STARTING, S.CANCELLED}),
-    S.STARTING: frozenset({S.RUNNING, S.CANCELLING, S.PAUSING, S.SUCCEEDED, S.FAILED, S.ERRORED, S.LOST, S.QUEUED}),
+    S.QUEUED: frozenset({S.STARTING, S.PAUSED, S.CANCELLED}),  # paused: held back before it began
+    S.STARTING: frozenset(
+        {S.RUNNING, S.CANCELLING, S.PAUSING, S.PAUSED, S.SUCCEEDED, S.FAILED, S.ERRORED, S.LOST, S.QUEUED}
+    ),
     S.RUNNING: frozenset({S.SUCCEEDED, S.FAILED, S.ERRORED, S.CANCELLING, S.PAUSING, S.PAUSED, S.LOST, S.QUEUED}),
     S.PAUSING: frozenset({S.PAUSED, S.CANCELLING, S.SUCCEEDED, S.FAILED, S.ERRORED, S.LOST}),
     S.PAUSED: frozenset({S.QUEUED, S.CANCELLED}),

@@ -32,6 +32,8 @@ PATIENCE_S = 0.3
 PAUSE_S = 1.0
 """After a Redis that let somebody wait in vain, nobody waits for it again so soon."""
 
+SAY_EVERY_S = 60.0
+
 log = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
@@ -68,6 +70,24 @@ def client() -> redis.Redis:
 _silent_until = 0.0
 
 
+class _Failures:
+    """Counted, and said now and then: pages poll meanwhile, and nobody is kept waiting."""
+
+    def __init__(self) -> None:
+        self._n_since = 0
+        self._said_at = -SAY_EVERY_S
+
+    def note(self, error: Exception) -> None:
+        self._n_since += 1
+        if time.monotonic() - self._said_at >= SAY_EVERY_S:
+            log.warning("Redis was of no use %s times, live updates wait: %s", self._n_since, error)
+            self._n_since = 0
+            self._said_at = time.monotonic()
+
+
+_failures = _Failures()
+
+
 def _ask(question: Callable[[redis.Redis], Answer]) -> Answer | None:
     """The answer, or None where Redis is away."""
     global _silent_until  # noqa: PLW0603 - one Redis, one memory of its silence
@@ -75,10 +95,11 @@ def _ask(question: Callable[[redis.Redis], Answer]) -> Answer | None:
         return None
     try:
         return question(client())
-    except RedisTimeout:
+    except RedisTimeout as error:
         _silent_until = time.monotonic() + PAUSE_S
+        _failures.note(error)
     except (RedisError, OSError) as error:
-        log.debug("Redis is away: %s", error)
+        _failures.note(error)
     return None
 
 

@@ -64,9 +64,14 @@ class JobSummary(BaseModel):
     started_at: datetime | None
     ended_at: datetime | None
     duration_s: float | None
+    """At work: of all attempts together, without what was waited and paused between them."""
     disk_bytes: int
     notes: str
     wait_reason: str
+    resumes_when: str
+    """Of a paused job: what it waits for, `server` or `disk`; empty where it waits for a person."""
+    retry_of: int | None
+    """The job in whose place it was started."""
     error: JobError | None
     last_seq: int
     n_attempts: int
@@ -143,10 +148,12 @@ def _summary(
         created_at=job.created_at,
         started_at=job.started_at,
         ended_at=job.ended_at,
-        duration_s=None if job.started_at is None else ((job.ended_at or now) - job.started_at).total_seconds(),
+        duration_s=_worked_s(attempts, now),
         disk_bytes=job.disk_bytes,
         notes=job.notes,
         wait_reason=job.wait_reason,
+        resumes_when=job.resumes_when,
+        retry_of=job.retry_of_id,
         error=error_of(job),
         last_seq=job.last_seq,
         n_attempts=len(attempts),
@@ -155,6 +162,11 @@ def _summary(
         part_of=None if job.part_of_id is None else JobRef(id=job.part_of_id, title=titles.get(job.part_of_id, "")),
         report_meta=next((told[kind] for kind in _FOUND if kind in told), None),
     )
+
+
+def _worked_s(attempts: Sequence[Attempt], now: datetime) -> float | None:
+    spans = [((attempt.ended_at or now) - attempt.started_at).total_seconds() for attempt in attempts]
+    return sum(spans) if spans else None
 
 
 def _progress(job: Job) -> float | None:

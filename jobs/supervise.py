@@ -9,42 +9,39 @@ import logging
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from django.conf import settings
-from django.db.models.functions import Now
 
-from jobs import launch
-from jobs.dispatch import LEASE, dispatch
+from jobs import launch, leases
+from jobs.dispatch import dispatch
+from jobs.leases import Superseded
 from jobs.models import Attempt, DeviceLease, Job
-from jobs.process import is_locked
+from jobs.process import locked
 from jobs.recorder import StaleFence, record
 from jobs.states import Status
 from jobs.storage import storage
+from jobs.supervision import doctor
 from jobs.supervision.beat import Beat
 from jobs.supervision.disk import keep_taken_bytes
 from jobs.supervision.ending import close_by_exit, close_by_fault, read_exit_report
 from jobs.supervision.engine import Engine, Exit, StartedEngine, find_engine
 from jobs.supervision.feed import StreamFeed
+from jobs.supervision.neighbours import COUNT_EVERY_S, Neighbours
+from jobs.supervision.own_log import keep_own_log
 from jobs.supervision.patience import patiently
-from jobs.supervision.restore import fill_up_events
+from jobs.supervision.restore import fill_up_events, renew_events_file
 from jobs.supervision.spec import write_spec
 from jobs.tail import Tail
 
 POLL_S = 0.02
 """How soon a new line is noticed."""
-SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
-"""Between two transactions: three times as long as the last one took, so a busy database gets larger batches."""
 LOOK_FOR_WISH_EVERY_S = 0.25
-RENEW_EVERY_S = 5.0
 MEASURE_EVERY_S = 30.0
 GRACE_S = 60.0
 """From SIGTERM to SIGKILL."""
 
 log = logging.getLogger(__name__)
-
-
-class Superseded(Exception):
-    """Another supervisor has taken this attempt over."""
 
 
 def supervise(attempt_id: int) -> None:
@@ -54,6 +51,7 @@ def supervise(attempt_id: int) -> None:
     attempt = patiently(lambda: launch.claim(attempt_id))
     if attempt is None:
         return
+    keep_own_log(attempt)
     supervisor = _Supervisor(attempt)
     try:
         supervisor.run()
@@ -67,8 +65,8 @@ def supervise(attempt_id: int) -> None:
     except Exception as fault:
         log.exception("attempt=%s cannot be supervised", attempt_id)
         supervisor.kill_engine()
-        reason = f"{type(fault).__name__}: {fault}"
-        patiently(lambda: close_by_fault(attempt, reason))
+        error = fault  # the name ends with the block
+        patiently(lambda: close_by_fault(attempt, error))
     patiently(dispatch)
 
 
@@ -81,23 +79,34 @@ class _Supervisor:
         self._tail = Tail(self._job_dir.events_path, after=recorded_seq)
         self._feed = StreamFeed(attempt.job_id, self._job_dir.events_path, recorded_seq=recorded_seq)
         self._engine: Engine | None = None
+        self._doctor: doctor.Doctor | None = None
         self._write_at = 0.0
         self._wish = _Wish()
+        self._neighbours = Neighbours()
+        self._is_leased = attempt.lease_expires_at is not None
+        self._beat = Beat(self._dir.beat_path, is_leased=self._is_leased, end_engine=self.kill_engine)
+        self._renew_if_due = _Every(leases.renewal_pause_s(), self._renew)
 
     def run(self) -> None:
         self._dir.path.mkdir(parents=True, exist_ok=True)
-        beat = Beat(self._dir.beat_path)
-        beat.start()
+        # Before all else: a trainer that lost its supervisor has not long to live.
+        self._renew_if_due()
+        self._beat.start()
         try:
-            # What earlier attempts said is recorded before a new one says anything.
-            self._pump_all()
-            self._engine = self._find() or self._start()
+            self._engine = self._find()
+            if self._engine is None:
+                # What earlier attempts said is recorded before a new one says anything.
+                self._pump_all()
+                self._engine = self._start()
             how = self._watch(self._engine) if self._engine else Exit(note="was never started")
             self._pump_all()
         finally:
-            beat.stop()
+            self._beat.stop()
+            if self._doctor:
+                self._doctor.close()
         log.info("ended job=%s attempt=%s: its process %s", self._attempt.job_id, self._attempt.n, how)
-        patiently(lambda: close_by_exit(self._attempt, how))
+        found = self._doctor.found(how, read_exit_report(self._attempt)) if self._doctor else None
+        patiently(lambda: close_by_exit(self._attempt, how, found, only=leases.supervised_as(self._attempt)))
         self._feed.finish()
 
     def kill_engine(self) -> None:
@@ -116,16 +125,27 @@ class _Supervisor:
         """A new process; None where it is not wanted any more, or the job's folder is not free."""
         if read_exit_report(self._attempt) is not None or self._status() is not Status.STARTING:
             return None
-        if is_locked(self._job_dir.lock_path):
-            log.error("job=%s: a process that no attempt knows holds its folder", self._attempt.job_id)
-            return None
-        write_spec(self._attempt.job, self._job_dir)
-        fill_up_events(self._job_dir, recorded_seq=self._recorded_seq())
-        engine = StartedEngine(self._attempt, patiently(self._gpu_uuids))
+        with locked(self._job_dir.lock_path) as is_free:
+            if not is_free:
+                log.error("job=%s: a process that no attempt knows holds its folder", self._attempt.job_id)
+                return None
+            # Asked while nobody else can begin to write here: this process may have been frozen for hours before.
+            self._renew()
+            write_spec(self._attempt.job, self._job_dir)
+            self._restore_events()
+        engine = self._engine = StartedEngine(self._attempt, patiently(self._gpu_uuids))
         columns = {"pid": engine.identity.pid, "pid_started": engine.identity.started}
-        patiently(lambda: Attempt.objects.filter(pk=self._attempt.pk).update(**columns))
+        if not patiently(lambda: leases.held(self._attempt).update(**columns)):
+            raise patiently(lambda: leases.refusal(self._attempt))
         log.info("started job=%s attempt=%s pid=%s", self._attempt.job_id, self._attempt.n, engine.identity.pid)
         return engine
+
+    def _restore_events(self) -> None:
+        if self._is_leased:
+            renew_events_file(self._job_dir)
+        recorded_seq = self._recorded_seq()
+        if fill_up_events(self._job_dir, self._attempt.job_id, recorded_seq=recorded_seq):
+            self._tail = Tail(self._job_dir.events_path, after=recorded_seq)  # the old one stood before those lines
 
     def _recorded_seq(self) -> int:
         rows = Job.objects.values_list("last_seq", flat=True)
@@ -137,8 +157,10 @@ class _Supervisor:
 
     def _watch(self, engine: Engine) -> Exit:
         look_for_wish = _Every(LOOK_FOR_WISH_EVERY_S, lambda: self._obey(engine))
-        renew = _Every(RENEW_EVERY_S, self._renew)
         measure = _Every(MEASURE_EVERY_S, self._measure)
+        count = _Every(COUNT_EVERY_S, self._neighbours.count)
+        self._doctor = watching = doctor.Doctor(self._attempt, engine)
+        examine = _Every(doctor.LOOK_EVERY_S, lambda: watching.look(is_stopping=self._wish.was_told))
         while True:
             # Asked before reading: what is read after the end is all there is.
             how = engine.poll()
@@ -146,13 +168,16 @@ class _Supervisor:
                 return how
             self._pump()
             look_for_wish()
-            renew()
+            self._renew_if_due()
             measure()
+            count()
+            examine()
             time.sleep(POLL_S)
 
     def _pump_all(self) -> None:
         self._write_at = 0.0
         while self._pump():
+            self._renew_if_due()
             self._write_at = 0.0
 
     def _pump(self) -> int:
@@ -161,11 +186,15 @@ class _Supervisor:
         if began < self._write_at:
             return 0
         envelopes = self._tail.read() if self._tail.has_more() else []
-        new = patiently(lambda: record(self._attempt, envelopes)) if envelopes else []
-        self._feed.push(new)
-        if new:
-            took_s = time.monotonic() - began
-            self._write_at = time.monotonic() + min(max(SHORTEST_PAUSE_S, 3 * took_s), LONGEST_PAUSE_S)
+        if envelopes:
+            patiently(lambda: record(self._attempt, envelopes))
+        # All of them: to a second try, whose first was committed and could not say so, none is new.
+        self._feed.push(envelopes)
+        if self._doctor:
+            self._doctor.saw(envelopes)
+        if envelopes:
+            ended = time.monotonic()
+            self._write_at = ended + self._neighbours.pause_s(ended - began)
         return len(envelopes)
 
     def _status(self) -> Status:
@@ -178,7 +207,9 @@ class _Supervisor:
         if status not in {Status.CANCELLING, Status.PAUSING}:
             return
         if self._wish.is_new(status):
-            self._dir.stop_path.write_text("cancel" if status is Status.CANCELLING else "pause")
+            # On a full disk the signal alone has to do: it saves what it can, and the row says what was meant.
+            with suppress(OSError):
+                self._dir.stop_path.write_text("cancel" if status is Status.CANCELLING else "pause")
             log.info("stopping job=%s attempt=%s: %s", self._attempt.job_id, self._attempt.n, status)
             engine.send(signal.SIGTERM)
         elif self._wish.is_overdue():
@@ -186,19 +217,10 @@ class _Supervisor:
             engine.send(signal.SIGKILL)
 
     def _renew(self) -> None:
-        if not patiently(self._renew_rows):
-            raise Superseded
+        self._beat.renewed(patiently(lambda: leases.renew(self._attempt)))
 
     def _measure(self) -> None:
-        patiently(lambda: keep_taken_bytes(self._attempt.job_id, self._job_dir.path))
-
-    def _renew_rows(self) -> bool:
-        attempt = self._attempt
-        mine = Attempt.objects.filter(pk=attempt.pk, ended_at__isnull=True, supervisor_pid=attempt.supervisor_pid)
-        is_mine = mine.filter(supervisor_started=attempt.supervisor_started).update(heartbeat_at=Now()) == 1
-        if is_mine:
-            DeviceLease.objects.filter(attempt=attempt).update(expires_at=Now() + LEASE)
-        return is_mine
+        patiently(lambda: keep_taken_bytes(self._attempt, self._job_dir.path))
 
 
 class _Wish:
@@ -207,6 +229,10 @@ class _Wish:
     def __init__(self) -> None:
         self._told: Status | None = None
         self._told_at = 0.0
+
+    @property
+    def was_told(self) -> bool:
+        return self._told is not None
 
     def is_new(self, status: Status) -> bool:
         if status is self._told:

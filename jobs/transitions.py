@@ -8,6 +8,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Exists, OuterRef
 
+from jobs import records
 from jobs.models import Attempt, Job, Transition
 from jobs.states import ALLOWED, Status
 from jobs.stream import publish_change
@@ -58,6 +59,13 @@ def move(
     return True
 
 
-def announce(job_id: int) -> None:
-    """Tell open pages, once the present transaction is committed, that the row changed."""
+def announce(job_id: int, *, fleeting: bool = False) -> None:
+    """Once the present transaction is committed, tell open pages that the row changed, and keep its record.
+
+    Args:
+        job_id: which job.
+        fleeting: what changed is worth showing and not worth keeping.
+    """
     transaction.on_commit(partial(publish_change, job_id))
+    if not fleeting:
+        transaction.on_commit(partial(records.keep, job_id))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from django.conf import settings
@@ -43,6 +44,15 @@ def upload_id_of(spec_path: str) -> str | None:
     """The upload that a path in a spec means."""
     found = _INPUT.fullmatch(spec_path)
     return found[1] if found else None
+
+
+def uploads_named_by(job: Job) -> Iterator[tuple[str, str]]:
+    """Id and name of each upload that the spec of an import or a classification reads."""
+    source = job.spec.get("source")
+    if isinstance(source, dict):
+        for field in _SOURCE_PATHS:
+            if upload_id := upload_id_of(str(source.get(field, ""))):
+                yield upload_id, str(source.get("name") or f"list of {field}")
 
 
 def readers_of(upload_id: str) -> list[Job]:

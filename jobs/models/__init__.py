@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from jobs.models.artifact import Artifact, JobInput
 from jobs.models.curve import Curve, Series
-from jobs.models.device import Device, DeviceLease, DeviceSample
+from jobs.models.device import Device, DeviceLease, DeviceSample, Host
 from jobs.models.export_override import ExportOverride
 from jobs.models.job import Attempt, Job, JobEvent, Transition
+from jobs.models.submission import Submission
 from jobs.models.token import ApiToken
 from jobs.models.upload import Upload
 
@@ -17,10 +18,12 @@ __all__ = [
     "DeviceLease",
     "DeviceSample",
     "ExportOverride",
+    "Host",
     "Job",
     "JobEvent",
     "JobInput",
     "Series",
+    "Submission",
     "Transition",
     "Upload",
 ]

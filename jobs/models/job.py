@@ -4,7 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models.functions import Now
 
-from jobs.states import Status
+from jobs.states import ResumesWhen, Status
 
 
 class Job(models.Model):
@@ -35,13 +35,21 @@ class Job(models.Model):
     error_message = models.TextField(blank=True, default="")
     error_hint = models.TextField(blank=True, default="")
     wait_reason = models.CharField(max_length=300, blank=True, default="")
-    resume_at_start = models.BooleanField(default=False)
-    """Paused because the whole server stopped: queued again when it starts."""
+    resumes_when = models.CharField(
+        max_length=8,
+        blank=True,
+        default="",
+        db_default="",
+        choices=[(cause.value, cause.name.title()) for cause in ResumesWhen],
+    )
+    """Of a paused job: what it waits for. Empty where a person paused it, and a person resumes it."""
     retry_of = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="retries")
     part_of = models.ForeignKey("self", null=True, on_delete=models.CASCADE, related_name="parts")
     """The run whose evaluation, classification or export this is: seen on its page, deleted with it."""
     disk_bytes = models.PositiveBigIntegerField(default=0)
     trashed_at = models.DateTimeField(null=True)
+    """The same moment for all that one deletion took along, so that it comes back together."""
+    trashed_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+")
 
     class Meta:
         constraints = [
@@ -76,6 +84,9 @@ class Attempt(models.Model):
     steps_per_epoch = models.PositiveIntegerField(default=0)
     total_steps = models.PositiveBigIntegerField(default=0)
     heartbeat_at = models.DateTimeField(null=True)
+    """When the supervisor last renewed its hold, in the time of the database."""
+    lease_expires_at = models.DateTimeField(null=True)
+    """Null where the trainer goes on without the database, so that nobody may take the job over by the clock alone."""
     started_at = models.DateTimeField(db_default=Now())
     ended_at = models.DateTimeField(null=True)
     exit_code = models.IntegerField(null=True)

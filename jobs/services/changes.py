@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 from django.contrib.auth.models import User
@@ -12,7 +12,8 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from jobs import transitions
-from jobs.access import job_for, visible_jobs
+from jobs.access import job_for, may_see
+from jobs.database import atomically
 from jobs.doorbell import ring_on_commit
 from jobs.housekeeping import move_to_trash
 from jobs.lineage import dataset_spec_path, wake_dependents
@@ -38,11 +39,13 @@ def job_cancel(user: User, job_id: int) -> Job:
             return job_for(user, job_id)
 
 
-@transaction.atomic
+@atomically
 def _move_to_cancel(job: Job, status: Status, *, by: User) -> bool:
     reason = f"cancelled by {by.username}"
     if Status.CANCELLED not in ALLOWED[status]:
-        return transitions.move(job.pk, before=status, after=Status.CANCELLING, reason=reason)
+        return transitions.move(
+            job.pk, before=status, after=Status.CANCELLING, reason=reason, wait_reason="", resumes_when=""
+        )
     won = transitions.move(
         job.pk,
         before=status,
@@ -50,7 +53,7 @@ def _move_to_cancel(job: Job, status: Status, *, by: User) -> bool:
         reason=reason,
         ended_at=Now(),
         wait_reason="",
-        resume_at_start=False,
+        resumes_when="",
     )
     if won:
         wake_dependents(job.pk)
@@ -70,7 +73,7 @@ def job_annotate(user: User, job_id: int, notes: str) -> Job:
     return _set(job_for(user, job_id, change=True), notes=notes)
 
 
-@transaction.atomic
+@atomically
 def _set(job: Job, **columns: str) -> Job:
     Job.objects.filter(pk=job.pk).update(**columns)
     transitions.announce(job.pk)
@@ -78,8 +81,8 @@ def _set(job: Job, **columns: str) -> Job:
     return job
 
 
-@transaction.atomic
-def jobs_delete(user: User, ids: Iterable[int]) -> int:
+@atomically
+def jobs_delete(user: User, ids: Collection[int]) -> int:
     """Move jobs with all they made to the trash, where they stay for a week: all of them or none.
 
     A run takes its parts along, whoever asked for them: evaluations, classifications, exports. Those that still wait
@@ -100,13 +103,13 @@ def jobs_delete(user: User, ids: Iterable[int]) -> int:
     waiting = {part.pk for part in parts if _cancelled(part, by=user)}
     unfinished = [job for job in (*jobs, *parts) if Status(job.status) not in ENDED and job.pk not in waiting]
     if unfinished:
-        raise ActionRefused(f"Not ended yet: {_names(unfinished, user)}.", hint="Cancel it first.")
+        raise ActionRefused(f"Not ended yet: {names_of(unfinished, user)}.", hint="Cancel it first.")
     going = [*wanted, *(part.pk for part in parts)]
     if dependents := _dependents(going):
         raise ActionRefused(
-            f"Still used by {_names(dependents, user)}.", hint="Delete those too, or first; nothing was deleted."
+            f"Still used by {names_of(dependents, user)}.", hint="Delete those too, or first; nothing was deleted."
         )
-    Job.objects.filter(pk__in=going).update(trashed_at=timezone.now())
+    Job.objects.filter(pk__in=going).update(trashed_at=timezone.now(), trashed_by=user)
     for job_id in going:
         transitions.announce(job_id)
         transaction.on_commit(partial(move_to_trash, job_id))
@@ -130,8 +133,8 @@ def _dependents(ids: Sequence[int]) -> list[Job]:
     )
 
 
-def _names(jobs: Sequence[Job], user: User, *, shown: int = 5) -> str:
-    readable = set(visible_jobs(user).filter(pk__in=[job.pk for job in jobs]).values_list("pk", flat=True))
-    titles = (job.title if job.pk in readable else "a private run" for job in jobs)
+def names_of(jobs: Sequence[Job], user: User, *, shown: int = 5) -> str:
+    """Their titles and numbers, without the titles that this person may not read; of many the first ones."""
+    titles = (job.title if may_see(user, job) else "a private run" for job in jobs)
     names = ", ".join(f"{title} (#{job.pk})" for title, job in zip(titles, jobs[:shown], strict=False))
     return names if len(jobs) <= shown else f"{names} and {len(jobs) - shown} more"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from django.contrib.auth.models import User
-from django.db import transaction
 
 from engine.catalog import sample_cards
 from jobs import transitions
@@ -14,14 +13,16 @@ from jobs.checkpoints import checkpoint_of_run
 from jobs.doorbell import ring_on_commit
 from jobs.models import Job, JobInput
 from jobs.requests import ClassificationRequest
+from jobs.room import check_disk_room
 from jobs.services.imports import resolve_source
 from jobs.states import Status
+from jobs.submissions import submitted_once
 from wire.specs import ClassifySpec, FromFolder, FromLists, FromSample, FromUpload, Source
 
 MOST_TITLE = 200
 
 
-@transaction.atomic
+@submitted_once
 def classification_submit(user: User, request: ClassificationRequest) -> Job:
     """Queue the classification of many images. It asks for no device, so it need not wait for trainings.
 
@@ -30,7 +31,9 @@ def classification_submit(user: User, request: ClassificationRequest) -> Job:
         ActionRefused: the run goes on, or kept no checkpoint; a folder that is not offered, an upload not complete.
         SpecInvalid: no such sample, folder or file.
         UploadMissing: no such upload of this person.
+        DiskFull: there would be no room for its answers.
     """
+    check_disk_room(0, what="another classification")
     run = run_for(user, request.run)
     chosen = checkpoint_of_run(run, request.checkpoint)
     source = resolve_source(user, request.source)

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Sequence
 
 from django.contrib.auth.models import User
-from django.db import transaction
 
 from jobs import transitions
 from jobs.access import run_for
@@ -14,8 +13,10 @@ from jobs.checkpoints import Chosen, checkpoint_chosen, checkpoint_of_run
 from jobs.doorbell import ring_on_commit
 from jobs.lineage import EVALUATED_SPLITS, dataset_spec_path, dataset_trained_on, splits_present
 from jobs.models import Artifact, Job, JobInput
+from jobs.room import check_disk_room
 from jobs.services.checks import check_classes, dataset_of_part
 from jobs.states import Status
+from jobs.submissions import submitted_once
 from wire.errors import SpecInvalid
 from wire.manifests import SplitName
 from wire.specs import EvaluateSpec
@@ -46,7 +47,7 @@ def evaluation_submit_after(run: Job) -> Job | None:
     return job
 
 
-@transaction.atomic
+@submitted_once
 def evaluation_submit(
     user: User,
     run_id: int,
@@ -68,7 +69,9 @@ def evaluation_submit(
         ActionRefused: the run goes on, or kept no checkpoint.
         DatasetMissing: the dataset is gone, or was not imported.
         SpecInvalid: it has none of the splits, or no class that the run knows.
+        DiskFull: there would be no room for its answers.
     """
+    check_disk_room(0, what="another evaluation")
     run = run_for(user, run_id)
     chosen = checkpoint_of_run(run, checkpoint)
     images = dataset_of_part(user, run, dataset)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db import transaction
 from django.utils import timezone
 from pydantic import ValidationError
 
@@ -14,11 +13,13 @@ from engine.catalog import backend_cards, find_card
 from jobs import transitions
 from jobs.access import job_for, may_override, run_for, visible_jobs
 from jobs.checkpoints import Chosen, checkpoint_of_run
+from jobs.database import atomically
 from jobs.doorbell import ring_on_commit
 from jobs.exports import export_for, export_row, has_files
 from jobs.lineage import dataset_job_id, dataset_spec_path, dataset_trained_on
 from jobs.models import Artifact, ExportOverride, Job, JobInput
 from jobs.requests import ExportRequest, ExportTarget
+from jobs.room import check_disk_room
 from jobs.services.checks import check_classes, checked_choice, checked_devices, dataset_of_part
 from jobs.states import ENDED, Status
 from wire.cards import BackendCard
@@ -53,7 +54,7 @@ class _Wish:
     request: ExportRequest
 
 
-@transaction.atomic
+@atomically
 def exports_submit(user: User, run_id: int, request: ExportRequest) -> list[Submitted]:
     """Queue the exports of a run, a job for each target, in the order of the targets.
 
@@ -65,7 +66,9 @@ def exports_submit(user: User, run_id: int, request: ExportRequest) -> list[Subm
         ActionRefused: a backend is not installed, the run kept no checkpoint, or one was named and the run goes on.
         DatasetMissing: the dataset is gone, or was not imported.
         SpecInvalid: no such backend, precision, option or device; the dataset has no class that the run knows.
+        DiskFull: there would be no room for its files.
     """
+    check_disk_room(0, what="another export")
     run = _locked(run_for(user, run_id))
     wish = _wish(user, run, request)
     # All are checked before the first is made, so that a refusal names the first that is wrong.
@@ -203,7 +206,7 @@ def _begin(wish: _Wish, spec: ExportSpec) -> Job:
     return job
 
 
-@transaction.atomic
+@atomically
 def export_override(user: User, export_id: int, reason: str) -> Job:
     """Answer for an export that failed its verification, so that it may be handed out; a later reason takes its place.
 
@@ -225,7 +228,7 @@ def export_override(user: User, export_id: int, reason: str) -> Job:
     return export
 
 
-@transaction.atomic
+@atomically
 def export_override_end(user: User, export_id: int) -> Job:
     """Take it back; where there is none nothing happens.
 

@@ -17,12 +17,13 @@ from jobs.services.uploads import upload_complete, upload_keep
 from jobs.sizes import share_text
 from jobs.states import Status
 from jobs.storage import storage
+from jobs.submissions import submitted_once
 from jobs.uploads import is_complete, offset_of, upload_id_of
 from wire.errors import ActionRefused, UploadMissing
 from wire.specs import FromFolder, FromLists, FromSample, FromUpload, ImportSpec, Source
 
 
-@transaction.atomic
+@submitted_once
 def import_submit(owner: User, request: ImportRequest) -> Job:
     """Queue the import of a dataset.
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from contextlib import suppress
 from datetime import timedelta
 from typing import Literal
 
 from django.contrib.auth.models import User
+from django.db import DatabaseError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
@@ -37,7 +39,9 @@ def token_find(secret: str) -> ApiToken | None:
         .first()
     )
     if token is not None and (token.used_at is None or now - token.used_at > USED_AT_EVERY):
-        ApiToken.objects.filter(pk=token.pk).update(used_at=now)
+        # Only a note: who may read can do so although the database takes no change.
+        with suppress(DatabaseError), transaction.atomic():
+            ApiToken.objects.filter(pk=token.pk).update(used_at=now)
     return token
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db import transaction
 
 from engine.catalog import find_card, model_cards, task_cards
 from jobs import transitions
@@ -14,9 +13,11 @@ from jobs.doorbell import ring_on_commit
 from jobs.lineage import dataset_job_id, dataset_spec_path
 from jobs.models import Artifact, Job, JobInput
 from jobs.requests import CheckpointInit, InitRequest, TrainingRequest
+from jobs.room import check_disk_room
 from jobs.services.checks import checked_choice, checked_devices
 from jobs.states import ENDED, Status
 from jobs.storage import storage
+from jobs.submissions import submitted_once
 from wire.cards import ModelCard
 from wire.errors import ActionRefused, DatasetMissing, NotFound, SpecInvalid
 from wire.specs import (
@@ -29,7 +30,7 @@ from wire.specs import (
 )
 
 
-@transaction.atomic
+@submitted_once
 def training_submit(owner: User, request: TrainingRequest) -> Job:
     """Queue a training, or let it wait for a dataset that is still being imported.
 
@@ -38,7 +39,9 @@ def training_submit(owner: User, request: TrainingRequest) -> Job:
         SpecInvalid: model, task, options, weights or device do not exist or do not fit together.
         DatasetMissing: the import of the dataset did not succeed.
         ActionRefused: more devices than one.
+        DiskFull: there would be no room for its checkpoints.
     """
+    check_disk_room(0, what="another training")
     source = _dataset_of(owner, request.dataset)
     spec, checkpoint = _training_spec(owner, request, source)
     dataset = Artifact.objects.filter(made_by=source, kind="dataset", trashed_at=None).first()

@@ -9,6 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from jobs.access import upload_for
+from jobs.database import atomically
 from jobs.models import Upload
 from jobs.room import check_disk_room, check_upload_quota
 from jobs.sizes import size_text
@@ -20,7 +21,7 @@ MAX_NAME = 255
 MAX_FINGERPRINT = 200
 
 
-@transaction.atomic
+@atomically
 def upload_begin(owner: User, name: str, size: int, fingerprint: str = "") -> Upload:
     """Promise room for a file.
 
@@ -78,7 +79,7 @@ def upload_continue(upload: Upload, arrived_bytes: int) -> None:
     check_disk_room(upload.size - arrived_bytes, what=f"the other {size_text(upload.size - arrived_bytes)}")
 
 
-@transaction.atomic
+@atomically
 def upload_delete(user: User, upload_id: str) -> None:
     """Remove it now.
 

@@ -6,8 +6,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from django.db.models import Exists
+
 from jobs import transitions
-from jobs.models import Job
+from jobs.models import Attempt, Job
 
 
 def taken_bytes(folder: Path) -> int:
@@ -15,11 +17,13 @@ def taken_bytes(folder: Path) -> int:
     return sum(_sizes_bytes(folder))
 
 
-def keep_taken_bytes(job_id: int, folder: Path) -> None:
-    """Write it into the row, for the pages that show it while the job runs."""
+def keep_taken_bytes(attempt: Attempt, folder: Path) -> None:
+    """Write it into the job's row, for the pages that show it while the job runs; refused where the attempt is over."""
     disk_bytes = taken_bytes(folder)
-    if Job.objects.filter(pk=job_id).exclude(disk_bytes=disk_bytes).update(disk_bytes=disk_bytes):
-        transitions.announce(job_id)
+    is_open = Exists(Attempt.objects.filter(pk=attempt.pk, ended_at__isnull=True))
+    rows = Job.objects.filter(is_open, pk=attempt.job_id).exclude(disk_bytes=disk_bytes)
+    if rows.update(disk_bytes=disk_bytes):
+        transitions.announce(attempt.job_id)
 
 
 def _sizes_bytes(folder: Path) -> Iterator[int]:

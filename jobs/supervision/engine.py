@@ -17,6 +17,7 @@ from jobs import launch
 from jobs.models import Attempt
 from jobs.process import ProcessIdentity, alive, find_leader, identify, signal_group
 from jobs.storage import storage
+from wire.beat import LEASED
 from wire.layout import JobDir
 
 BEAT_TIMEOUT_S = 60
@@ -34,6 +35,8 @@ class Exit:
     note: str = "ended unseen"
 
     def __str__(self) -> str:
+        if self.signal == signal.SIGALRM:
+            return "ended itself: its lease had not been renewed in time"
         if self.signal is not None:
             return f"was killed by {signal.Signals(self.signal).name}"
         return self.note if self.code is None else f"ended with status {self.code}"
@@ -42,6 +45,11 @@ class Exit:
 class Engine(Protocol):
     @property
     def identity(self) -> ProcessIdentity: ...
+
+    @property
+    def was_killed(self) -> bool:
+        """Whether this supervisor has sent SIGKILL."""
+        ...
 
     def poll(self) -> Exit | None:
         """How it ended; None while it runs."""
@@ -76,6 +84,7 @@ class StartedEngine:
         identity = identify(self._child.pid)
         # It may have ended already; then its number is still its own, because nobody has waited for it.
         self.identity = identity or ProcessIdentity("", self._child.pid, 0)
+        self.was_killed = False
 
     def poll(self) -> Exit | None:
         pid = self._child.pid
@@ -88,6 +97,7 @@ class StartedEngine:
         return Exit(signal=-code) if code < 0 else Exit(code=code)
 
     def send(self, number: signal.Signals) -> None:
+        self.was_killed |= number == signal.SIGKILL
         signal_group(self.identity, number)
 
 
@@ -96,11 +106,13 @@ class FoundEngine:
 
     def __init__(self, identity: ProcessIdentity) -> None:
         self.identity = identity
+        self.was_killed = False
 
     def poll(self) -> Exit | None:
         return None if alive(self.identity) else Exit()
 
     def send(self, number: signal.Signals) -> None:
+        self.was_killed |= number == signal.SIGKILL
         signal_group(self.identity, number)
 
 
@@ -109,13 +121,13 @@ def find_engine(attempt: Attempt) -> FoundEngine | None:
     known = launch.engine_of(attempt)
     if known is None:
         # The earlier supervisor may have died between starting it and writing it down.
-        known = find_leader(_marker(attempt))
+        known = find_leader(attempt_marker(attempt.pk))
     return None if known is None else FoundEngine(known)
 
 
-def _marker(attempt: Attempt) -> str:
-    """An environment variable that only the engine of this attempt, and its children, have."""
-    return f"FOVEA_ATTEMPT={Path(settings.DATA_DIR)}:{attempt.pk}"
+def attempt_marker(attempt_id: int | None = None) -> str:
+    """An environment variable of this attempt's engine and its children alone; without an id, how it begins."""
+    return f"FOVEA_ATTEMPT={Path(settings.DATA_DIR)}:{'' if attempt_id is None else attempt_id}"
 
 
 def _command(attempt: Attempt, job: JobDir) -> list[str]:
@@ -124,7 +136,7 @@ def _command(attempt: Attempt, job: JobDir) -> list[str]:
 
 
 def _environment(attempt: Attempt, devices: Sequence[str]) -> dict[str, str]:
-    name, _, value = _marker(attempt).partition("=")
+    name, _, value = attempt_marker(attempt.pk).partition("=")
     own = {
         name: value,
         "CACHE_DIR": str(settings.CACHE_DIR),
@@ -132,6 +144,7 @@ def _environment(attempt: Attempt, devices: Sequence[str]) -> dict[str, str]:
         "FOVEA_BEAT_TIMEOUT_S": str(BEAT_TIMEOUT_S),
         "FOVEA_NICE": str(NICE),
         "PYTHONUNBUFFERED": "1",
+        LEASED: "" if attempt.lease_expires_at is None else "1",
     }
     if settings.WEIGHTS_DIR:
         own["WEIGHTS_DIR"] = str(settings.WEIGHTS_DIR)
