@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, Final
 
+from dashboard.addresses import inner_path
 from dashboard.errors import RequestTooLarge, problem_of
 from wire.serving import MAX_REQUEST_BYTES
 
@@ -39,7 +40,7 @@ class BodyLimit:
         self._application = application
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        limit_bytes = PICTURES_BYTES if _BRINGS_PICTURES.fullmatch(scope["path"]) else FORM_BYTES
+        limit_bytes = PICTURES_BYTES if _BRINGS_PICTURES.fullmatch(inner_path(scope)) else FORM_BYTES
         told_bytes = content_length(scope)
         if told_bytes is not None and told_bytes > limit_bytes:
             await _refuse(receive, send, limit_bytes)
@@ -55,7 +56,8 @@ class BodyLimit:
     async def _refusal(self, scope: dict[str, Any]) -> list[Message]:
         """What Django answers somebody whom it does not know; empty for those whom it does."""
         headers = [each for each in scope["headers"] if each[0].lower() not in _OF_THE_BODY]
-        asked = {**scope, "method": "GET", "path": _WHO_IS_CALLING, "raw_path": _WHO_IS_CALLING.encode()}
+        path = f"{scope.get('root_path', '')}{_WHO_IS_CALLING}"
+        asked = {**scope, "method": "GET", "path": path, "raw_path": path.encode()}
         heard: list[Message] = []
 
         async def hear(message: Message) -> None:

@@ -2,7 +2,8 @@
 
 Server to browser, JSON text: ``{"type": "events", "events": [Envelope, ...]}`` in order and without a gap;
 ``{"type": "changed", "job": id}``, fetch its row again; ``{"type": "live", "ok": bool}``, whether changes arrive by
-themselves: while not, the browser polls, and after each ``true`` it may have missed ``changed`` messages.
+themselves: while not, the browser polls, and after each ``true`` it may have missed ``changed`` messages. A database
+that is away closes no socket: the browser is told ``false``, and what it missed once there is a database again.
 Browser to server: ``{"type": "ping"}``, answered by ``pong``. Closed with 4401 (not signed in) or 4404 (no such job).
 """
 
@@ -11,19 +12,24 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar, Final
+from functools import partial
+from typing import Any, ClassVar, Final, TypeVar
 from urllib.parse import parse_qs
 
-from channels.db import database_sync_to_async
+from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.contrib.auth.models import User
+from django.db import Error as DatabaseError
 
 from dashboard.identity import socket_user
-from jobs.access import job_for, visible_jobs
+from dashboard.socket_database import desk
+from jobs.access import last_seq_for, visible_jobs
+from jobs.database import trouble_of
+from jobs.eventlog import recorded_events
 from jobs.fanout import Changed, Event, Item, Live, SubscriptionOverflow, fanout
-from jobs.selectors import events_after
 from wire.errors import NotFound
 
 NOT_SIGNED_IN: Final = 4401
@@ -32,7 +38,10 @@ FAULT: Final = 1011
 PAGE: Final = 1000
 MOST_DIGITS: Final = 18
 """Of the place to go on from; longer ones are none."""
+ASK_AGAIN_S: Final = 2.0
+"""A database that was away; half as long again, by chance, so that not all sockets ask at once."""
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
@@ -55,7 +64,7 @@ class SignedInSocket(AsyncWebsocketConsumer):
         """Coroutines that do the socket's work."""
         raise NotImplementedError
 
-    async def admit(self) -> None:
+    def admit(self, user: User) -> None:
         """Raise ``NotFound`` where the user may not have this socket. Called at the start and now and then."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> Any:
@@ -66,6 +75,15 @@ class SignedInSocket(AsyncWebsocketConsumer):
                 self._work.cancel()
                 with suppress(asyncio.CancelledError):
                     await self._work
+
+    async def dispatch(self, message: Any) -> None:
+        # As Channels does, but for a look at the database's connections with each message: a socket holds none.
+        if message["type"] == "websocket.disconnect":
+            raise StopConsumer
+        if message["type"] == "websocket.connect":
+            await self.websocket_connect(message)
+        else:
+            await self.websocket_receive(message)
 
     async def connect(self) -> None:
         # Accepted first in any case: a code to close with reaches a browser only through an open socket.
@@ -92,16 +110,37 @@ class SignedInSocket(AsyncWebsocketConsumer):
             await self.close(code=FAULT)
 
     async def _check(self) -> None:
-        user = await socket_user(self.scope)
+        self.user = await self.ask(self._admitted)
+
+    def _admitted(self) -> User:
+        user = socket_user(self.scope)
         if user is None:
             raise _Close(NOT_SIGNED_IN)
-        self.user = user
-        await self.admit()
+        self.admit(user)
+        return user
 
     async def _keep_checking(self) -> None:
         while True:
             await asyncio.sleep(self.recheck_s)
             await self._check()
+
+    async def ask(self, question: Callable[[], T]) -> T:
+        """What the database says to it, as soon as it says anything; meanwhile the browser is told to poll."""
+        is_told = False
+        while True:
+            try:
+                answer = await desk.ask(question)
+            except DatabaseError as error:
+                if trouble_of(error) is None:
+                    raise
+            else:
+                if is_told:
+                    await self.say(type="live", ok=fanout.connected)
+                return answer
+            if not is_told:
+                await self.say(type="live", ok=False)
+                is_told = True
+            await asyncio.sleep(ASK_AGAIN_S * random.uniform(1, 1.5))  # noqa: S311
 
     async def say(self, **message: Any) -> None:
         await self.send(text_data=json.dumps(message, separators=(",", ":")))
@@ -122,8 +161,8 @@ class JobEvents(SignedInSocket):
     def job_id(self) -> int:
         return int(self.scope["url_route"]["kwargs"]["job_id"])
 
-    async def admit(self) -> None:
-        await database_sync_to_async(job_for)(self.user, self.job_id)
+    def admit(self, user: User) -> None:
+        last_seq_for(user, self.job_id)
 
     def parts(self) -> list[Any]:
         given = parse_qs(self.scope["query_string"].decode("latin1")).get("after", ["0"])[0]
@@ -135,16 +174,20 @@ class JobEvents(SignedInSocket):
             # What was too much for the queue is in the file: subscribe again and go on from there.
             with suppress(SubscriptionOverflow):
                 async with fanout.subscribe(self.job_id) as subscription:
+                    # What was heard until now is in the file by now: events are recorded before they are published.
+                    heard = subscription.take()
                     await self._send_recorded()
+                    await self._deliver(heard)
                     while True:
-                        await self._deliver(await subscription.get_many())
+                        items = await subscription.get_many()
+                        await self._deliver(items, resync=True)
 
-    async def _deliver(self, items: Sequence[Item]) -> None:
+    async def _deliver(self, items: Sequence[Item], *, resync: bool = False) -> None:
         ready: list[str] = []
         for item in items:
             if isinstance(item, Live):
                 await self._send_events(ready)
-                if item.ok:
+                if item.ok and resync:
                     await self._send_recorded()
                 await self.say(type="live", ok=item.ok)
             elif isinstance(item, Event) and item.seq > self._seq:
@@ -164,7 +207,7 @@ class JobEvents(SignedInSocket):
     async def _send_recorded(self) -> None:
         """Everything after the last event that was sent, page by page, from the job's own file."""
         while True:
-            page, last_seq = await database_sync_to_async(self._recorded_page)()
+            page, last_seq = await self.ask(self._recorded_page)
             if page == b"[]":
                 return
             # ``seq`` counts without gaps, so that a page's length is known without reading it.
@@ -174,8 +217,8 @@ class JobEvents(SignedInSocket):
                 return
 
     def _recorded_page(self) -> tuple[bytes, int]:
-        job = job_for(self.user, self.job_id)
-        return events_after(job, self._seq, PAGE), job.last_seq
+        last_seq = last_seq_for(self.user, self.job_id)
+        return recorded_events(self.job_id, self._seq, until=last_seq, limit=PAGE), last_seq
 
     async def _follow_row(self) -> None:
         while True:
@@ -200,7 +243,7 @@ class Changes(SignedInSocket):
         while True:
             with suppress(SubscriptionOverflow):
                 async with fanout.subscribe("changes") as subscription:
-                    self._known = await database_sync_to_async(self._visible)(None)
+                    self._known = await self.ask(partial(self._visible, None))
                     while True:
                         await self._deliver(await subscription.get_many())
                         # A job that starts changes often; once in a while is enough for a list.
@@ -209,7 +252,7 @@ class Changes(SignedInSocket):
     async def _deliver(self, items: Sequence[Item]) -> None:
         changed = {item.job_id for item in items if isinstance(item, Changed)}
         if changed:
-            visible = await database_sync_to_async(self._visible)(changed)
+            visible = await self.ask(partial(self._visible, changed))
             # One that could be seen until now was deleted or made private: its row must go.
             for job_id in sorted(changed & (visible | self._known)):
                 await self.say(type="changed", job=job_id)

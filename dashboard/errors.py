@@ -14,6 +14,7 @@ Refusal                         a request that may not be done; the errors of jo
 ├── OffsetWrong        409      upload.offset
 ├── TooManyBytes       413      upload.too_long
 ├── UploadLocked       423      upload.locked
+├── ServerBusy         503      server.busy
 └── UploadStalled      408      upload.stalled
 
 Pages get ``templates/errors/error.html``, htmx a banner, the API ``{"error": {"code", "message", "hint", "fields"}}``.
@@ -21,6 +22,7 @@ Pages get ``templates/errors/error.html``, htmx a banner, the API ``{"error": {"
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -31,8 +33,10 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.views.decorators.csrf import requires_csrf_token
 
+from dashboard.database import RETRY_AFTER_S, unavailable
 from wire.errors import (
     ActionRefused,
+    DatabaseUnavailable,
     DiskFull,
     FoveaError,
     JobLocked,
@@ -131,6 +135,11 @@ class UploadLocked(Refusal):
     status = 423
 
 
+class ServerBusy(Refusal):
+    code = "server.busy"
+    status = 503
+
+
 class UploadStalled(Refusal):
     code = "upload.stalled"
     status = 408
@@ -165,6 +174,7 @@ _STATUSES: Mapping[type[FoveaError], int] = {
     UploadRefused: 413,
     DiskFull: 507,
     ServeUnavailable: 503,
+    DatabaseUnavailable: 503,
 }
 
 
@@ -177,11 +187,22 @@ def answer(request: HttpRequest, error: FoveaError | Refusal) -> HttpResponse:
 
 
 def _answer(request: HttpRequest, problem: Problem) -> HttpResponse:
-    if request.path.startswith(API_PREFIX):
+    if request.path_info.startswith(API_PREFIX):
         headers = {"WWW-Authenticate": "Bearer"} if problem.status == 401 else {}
-        return JsonResponse(problem.body(), status=problem.status, headers=headers)
+        return _patient(JsonResponse(problem.body(), status=problem.status, headers=headers))
+    if problem.code in {DatabaseUnavailable.code, ServerBusy.code} and not request.headers.get("HX-Request"):
+        # Asks neither the session nor the database. What was sent is not sent again by itself.
+        context = {"problem": problem, "retry_after_s": RETRY_AFTER_S if request.method == "GET" else 0}
+        return _patient(render(None, "errors/unavailable.html", context, status=problem.status))
     template = "errors/banner.html" if request.headers.get("HX-Request") else "errors/error.html"
-    return render(request, template, {"problem": problem}, status=problem.status)
+    return _patient(render(request, template, {"problem": problem}, status=problem.status))
+
+
+def _patient(response: HttpResponse) -> HttpResponse:
+    if response.status_code == 503:
+        response.headers["Retry-After"] = str(RETRY_AFTER_S)
+        response.headers["Cache-Control"] = "no-store"
+    return response
 
 
 UNSTORABLE = RequestInvalid(
@@ -203,7 +224,7 @@ class ErrorPages:
         if "%00" in request.META.get("QUERY_STRING", ""):
             return answer(request, UNSTORABLE)
         response = self.get_response(request)
-        if response.status_code == 405 and request.path.startswith(API_PREFIX):
+        if response.status_code == 405 and request.path_info.startswith(API_PREFIX):
             hint = f"Use {response.headers.get('Allow', 'another method')}."
             text = f"{request.method} is not possible at {request.path}."
             refused = JsonResponse(Problem(405, "request.method", text, hint, {}).body(), status=405)
@@ -214,7 +235,8 @@ class ErrorPages:
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if isinstance(exception, DataError):
             return answer(request, UNSTORABLE)
-        return answer(request, exception) if isinstance(exception, FoveaError | Refusal) else None
+        told = unavailable(exception) or exception
+        return answer(request, told) if isinstance(told, FoveaError | Refusal) else None
 
 
 # Django calls the functions below by name: handler400 to handler500 in config.urls, and CSRF_FAILURE_VIEW.
@@ -240,9 +262,12 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 @requires_csrf_token
 def server_error(request: HttpRequest) -> HttpResponse:
     """Asks neither the session nor the database: they may be what failed."""
+    # Outside of a view too, where a session is kept or a page for another error is made.
+    if told := unavailable(sys.exception()):
+        return answer(request, told)
     hint = "It is in the server's log with its cause. Try again; if it stays, tell whoever runs this server."
     problem = Problem(500, "unexpected", "Something went wrong in the server.", hint, {})
-    if request.path.startswith(API_PREFIX):
+    if request.path_info.startswith(API_PREFIX):
         return JsonResponse(problem.body(), status=500)
     return render(None, "errors/server_error.html", {"problem": problem}, status=500)
 

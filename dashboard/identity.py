@@ -7,12 +7,11 @@ from importlib import import_module
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from channels.auth import get_user
-from channels.db import database_sync_to_async
 from channels.security.websocket import WebsocketDenier
 from django.conf import settings
+from django.contrib.auth import get_user
 from django.contrib.auth.models import User
-from django.http import parse_cookie
+from django.http import HttpRequest, parse_cookie
 from django.http.request import split_domain_port, validate_host
 
 from jobs.services import token_find
@@ -30,18 +29,18 @@ def headers_of(scope: Mapping[str, Any]) -> dict[str, str]:
     return {name.decode("latin1").lower(): value.decode("latin1") for name, value in scope.get("headers", [])}
 
 
-async def socket_user(scope: Mapping[str, Any]) -> User | None:
+def socket_user(scope: Mapping[str, Any]) -> User | None:
     """Whoever opened this socket, read anew each time: None once signed out, revoked or deactivated."""
     headers = headers_of(scope)
     if "authorization" in headers:
-        token = await database_sync_to_async(token_find)(bearer_secret(headers["authorization"]) or "")
+        token = token_find(bearer_secret(headers["authorization"]) or "")
         return token.owner if token is not None else None
     session_key = parse_cookie(headers.get("cookie", "")).get(settings.SESSION_COOKIE_NAME)
     if not session_key:
         return None
-    store = import_module(settings.SESSION_ENGINE).SessionStore
-    scope_of_session: Any = {"session": store(session_key)}
-    user = await get_user(scope_of_session)
+    request = HttpRequest()
+    request.session = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
+    user = get_user(request)
     return user if isinstance(user, User) else None
 
 

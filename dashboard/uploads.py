@@ -17,10 +17,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, ParamSpec, TypeVar
 
+from django.db import Error as DatabaseError
 from django.db import close_old_connections
 from django.utils.http import http_date
 
+from dashboard.addresses import inner_path
 from dashboard.body_limit import content_length, no_body
+from dashboard.database import RETRY_AFTER_S, unavailable
 from dashboard.errors import OffsetWrong, Refusal, TooManyBytes, UploadStalled, problem_of
 from dashboard.upload_claims import Claim, Claims, locked
 from jobs.models import Upload
@@ -85,7 +88,7 @@ class UploadPieces:
         self._application = application
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] != "PATCH" or not _PIECE.fullmatch(scope["path"]):
+        if scope["type"] != "http" or scope["method"] != "PATCH" or not _PIECE.fullmatch(inner_path(scope)):
             await self._application(scope, receive, send)
             return
         admission, answer = Admission(), _Answer()
@@ -224,6 +227,8 @@ async def _in_database(function: Callable[P, T], *args: P.args, **kwargs: P.kwar
         close_old_connections()
         try:
             return function(*args, **kwargs)
+        except DatabaseError as error:
+            raise unavailable(error) or error from error
         finally:
             close_old_connections()
 
@@ -243,6 +248,8 @@ async def _refuse(send: Send, headers: list[tuple[bytes, bytes]], error: FoveaEr
     problem = problem_of(error)
     body = json.dumps(problem.body()).encode()
     more = [(b"Content-Type", b"application/json"), (b"Content-Length", b"%d" % len(body))]
+    if problem.status == 503:
+        more.append((b"Retry-After", b"%d" % RETRY_AFTER_S))
     if isinstance(error, UploadStalled):
         more.append((b"Connection", b"close"))
     await _respond(send, problem.status, [*headers, *more], body)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from ninja import Router, Schema, Status
 
+from dashboard.addresses import api_address
 from dashboard.api.bodies import answers
 from dashboard.origin import origin_of
 from dashboard.previews import N_PICTURES, Look, Tile, pictures_of
@@ -63,5 +64,5 @@ def dataset_pictures(request: SignedIn, job_id: int) -> list[Tile]:
 def _dataset(request: SignedIn, job_id: int) -> JobSummary:
     job = job_for(request.user, job_id)
     if job.verb != "import":
-        raise NotFound(f"#{job_id} is a run, not a dataset.", hint=f"Look at /api/v1/jobs/{job_id}.")
+        raise NotFound(f"#{job_id} is a run, not a dataset.", hint=f"Look at {api_address(f'jobs/{job_id}')}.")
     return job_summary(job, request.user)

@@ -11,7 +11,8 @@ from pydantic import ConfigDict, Field
 from dashboard.api.bodies import JobId, Page, answers
 from dashboard.visitor import SignedIn
 from jobs.access import job_for
-from jobs.requests import TrainingRequest
+from jobs.diagnosis import Diagnosis, diagnose
+from jobs.requests import InitRequest, TrainingRequest
 from jobs.selectors import (
     ArtifactInfo,
     JobSummary,
@@ -23,7 +24,20 @@ from jobs.selectors import (
     notices_of,
     timeline_of,
 )
-from jobs.services import job_annotate, job_cancel, job_rename, jobs_delete, training_request_of
+from jobs.services import (
+    job_annotate,
+    job_begin_anew,
+    job_cancel,
+    job_clone,
+    job_mend,
+    job_pause,
+    job_rename,
+    job_resume,
+    job_retry,
+    jobs_delete,
+    training_request_of,
+)
+from wire.specs import Choice
 
 router = Router()
 
@@ -33,6 +47,29 @@ class JobChange(Schema):
 
     title: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     notes: Annotated[str, Field(max_length=100_000)] | None = None
+
+
+class Mend(Schema):
+    model_config = ConfigDict(extra="forbid")
+
+    fix: Annotated[str, Field(min_length=1, max_length=40)]
+
+
+class TrainingChanges(Schema):
+    """What is different from the training that is repeated; what is left out stays."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    title: Annotated[str, Field(max_length=200)] | None = None
+    notes: str | None = None
+    dataset: JobId | None = None
+    model: Choice | None = None
+    task: Choice | None = None
+    init: InitRequest | None = None
+    options: dict[str, Any] = {}
+    """Only those that change."""
+    devices: list[str] | None = None
+    private: bool | None = None
 
 
 class JobIds(Schema):
@@ -95,6 +132,49 @@ def job_remove(request: SignedIn, job_id: int) -> Status[None]:
 def job_end(request: SignedIn, job_id: int) -> JobSummary:
     """A run finishes its step, saves and says so; what only waits ends at once."""
     return job_summary(job_cancel(request.user, job_id), request.user)
+
+
+@router.post("/{int:job_id}/pause", response=answers(JobSummary), summary="Pause a training")
+def job_hold(request: SignedIn, job_id: int) -> JobSummary:
+    """It finishes its step, saves and gives its device back; one that is queued is held back."""
+    return job_summary(job_pause(request.user, job_id), request.user)
+
+
+@router.post("/{int:job_id}/resume", response=answers(JobSummary), summary="Resume")
+def job_go_on(request: SignedIn, job_id: int) -> JobSummary:
+    """Queued again: it goes on from the checkpoint that it saved when it was paused."""
+    return job_summary(job_resume(request.user, job_id), request.user)
+
+
+@router.post("/{int:job_id}/retry", response=answers(JobSummary, status=201), summary="Start again as a new job")
+def job_again(request: SignedIn, job_id: int) -> Status[JobSummary]:
+    """The same once more, of what has ended; asked for twice, it is the same new job until that has ended."""
+    return Status(201, job_summary(job_retry(request.user, job_id), request.user))
+
+
+@router.post("/{int:job_id}/clone", response=answers(JobSummary, status=201), summary="Train again with changes")
+def job_copy(request: SignedIn, job_id: int, changes: TrainingChanges) -> Status[JobSummary]:
+    """A new training; the body names what is different, for example `{"options": {"epochs": 5}}`."""
+    told = changes.model_dump(mode="json", exclude_none=True)
+    return Status(201, job_summary(job_clone(request.user, job_id, told), request.user))
+
+
+@router.post("/{int:job_id}/begin-anew", response=answers(JobSummary, status=201), summary="Begin again from step 0")
+def job_anew(request: SignedIn, job_id: int) -> Status[JobSummary]:
+    """A new training in place of one of whose checkpoints none can be read; those files are kept."""
+    return Status(201, job_summary(job_begin_anew(request.user, job_id), request.user))
+
+
+@router.get("/{int:job_id}/diagnosis", response=answers(Diagnosis | None), summary="Why it failed, and what mends it")
+def job_diagnosis(request: SignedIn, job_id: int) -> Diagnosis | None:
+    """`null` where nothing went wrong. Each of `fixes` is a name for `mend`; the first is the usual one."""
+    return diagnose(job_for(request.user, job_id))
+
+
+@router.post("/{int:job_id}/mend", response=answers(JobSummary, status=201), summary="Start again with a fix")
+def job_fix(request: SignedIn, job_id: int, wish: Mend) -> Status[JobSummary]:
+    """A new training, which is the one that failed with one of the fixes of its diagnosis."""
+    return Status(201, job_summary(job_mend(request.user, job_id, wish.fix), request.user))
 
 
 @router.get("/{int:job_id}/timeline", response=answers(list[TimelineEntry]), summary="Status changes")

@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 from django.db import DataError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.urls import reverse
 from ninja import NinjaAPI
 from ninja.errors import HttpError, ValidationError
 from ninja.operation import Operation
@@ -25,6 +26,7 @@ from dashboard.api import (
     jobs,
     server_folders,
     trainings,
+    trash,
     trying,
     uploads,
 )
@@ -60,6 +62,7 @@ api = FoveaApi(
 
 api.add_router("/jobs", jobs.router, tags=["jobs"])
 api.add_router("/jobs", curves.router, tags=["jobs"])
+api.add_router("/trash", trash.router, tags=["jobs"])
 api.add_router("/datasets", datasets.router, tags=["datasets"])
 api.add_router("/datasets", gallery.router, tags=["datasets"])
 api.add_router("/trainings", trainings.router, tags=["trainings"])
@@ -106,7 +109,7 @@ def _place(location: Any) -> str:
 
 
 def _http_error(request: HttpRequest, error: Any) -> HttpResponse:
-    hint = "Sign in, or send `Authorization: Bearer TOKEN`. Tokens are made at /settings/tokens/."
+    hint = f"Sign in, or send `Authorization: Bearer TOKEN`. Tokens are made at {reverse('tokens')}."
     match error.status_code:
         case 401:
             return answer(request, NotSignedIn("This needs somebody who is signed in.", hint=hint))
@@ -120,7 +123,8 @@ def _http_error(request: HttpRequest, error: Any) -> HttpResponse:
 
 def _no_such_thing(request: HttpRequest, error: Any) -> HttpResponse:
     return answer(
-        request, NotFound(f"There is nothing at {request.path}.", hint="The list of paths is at /api/v1/docs.")
+        request,
+        NotFound(f"There is nothing at {request.path}.", hint=f"The list of paths is at {reverse('api_docs')}."),
     )
 
 

@@ -12,6 +12,7 @@ from django.forms import Form
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils.decorators import method_decorator
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
@@ -109,7 +110,10 @@ def invite(request: HttpRequest, token: str) -> HttpResponse:
             login(request, user, backend=MODEL_BACKEND)
             return redirect("home")
     context = {"form": form, "invited": invited, "username": owner.username}
-    return render(request, "accounts/invite.html", context, status=422 if form.errors else 200)
+    page = render(request, "accounts/invite.html", context, status=422 if form.errors else 200)
+    # Its style sheets are asked for without its address, which a proxy would write into its log.
+    page.headers["Referrer-Policy"] = "strict-origin"
+    return page
 
 
 def _show(form: Form, error: RequestInvalid) -> None:
@@ -131,7 +135,9 @@ def account(request: SignedIn) -> HttpResponse:
         accounts.own_name_change(user, profile.cleaned_data["display_name"])
         messages.success(request, "Saved.")
         response = redirect("account")
-        response.set_cookie("theme", profile.cleaned_data["theme"], max_age=YEAR_S, samesite="Lax")
+        response.set_cookie(
+            "theme", profile.cleaned_data["theme"], max_age=YEAR_S, samesite="Lax", path=reverse("home")
+        )
         return response
     if sent == "password" and password.is_valid():
         accounts.own_password_change(request, user, password.cleaned_data["password"])

@@ -1,9 +1,11 @@
-"""What can be done to jobs from any page: import, train with one click, rename, annotate, cancel, delete.
+"""What can be done to jobs from any page: import, train with one click, rename, pause, resume, cancel, retry, delete.
 
 A GET without htmx shows the same form as a page of its own, so that every action works from a plain link.
 """
 
 from __future__ import annotations
+
+import json
 
 from django.http import HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
@@ -24,7 +26,10 @@ from jobs.services import (
     import_submit,
     job_annotate,
     job_cancel,
+    job_pause,
     job_rename,
+    job_resume,
+    job_retry,
     jobs_delete,
     training_submit,
 )
@@ -97,6 +102,22 @@ def job_end(request: SignedIn, job_id: int) -> HttpResponse:
     return _dialog(request, "partials/job_cancel.html", {"job": job, "noun": noun, "refusal": refusal})
 
 
+@require_POST
+def job_hold(request: SignedIn, job_id: int) -> HttpResponse:
+    return _done(request, job_pause(request.user, job_id))
+
+
+@require_POST
+def job_go_on(request: SignedIn, job_id: int) -> HttpResponse:
+    return _done(request, job_resume(request.user, job_id))
+
+
+@require_POST
+def job_again(request: SignedIn, job_id: int) -> HttpResponse:
+    """The same once more, as a new job."""
+    return _to(request, job_address(job_retry(request.user, job_id)))
+
+
 @require_http_methods(["GET", "POST"])
 def job_delete(request: SignedIn) -> HttpResponse:
     """Asks first, with names and sizes; what stands in the way is said in the same place."""
@@ -148,7 +169,17 @@ def _leave(request: SignedIn, otherwise: str) -> HttpResponse:
     """To where the person came from; htmx needs a header for that."""
     wanted = request.POST.get("next", "")
     allowed = url_has_allowed_host_and_scheme(wanted, {request.get_host()}, require_https=request.is_secure())
-    address = wanted if allowed else otherwise
+    return _to(request, wanted if allowed else otherwise)
+
+
+def _done(request: SignedIn, job: Job) -> HttpResponse:
+    """The page stays and looks at the job again; without htmx it is the job's own page."""
+    if request.htmx:
+        return HttpResponse(status=204, headers={"HX-Trigger": json.dumps({"fovea:changed": {"job": job.pk}})})
+    return HttpResponseRedirect(job_address(job))
+
+
+def _to(request: SignedIn, address: str) -> HttpResponse:
     if request.htmx:
         return HttpResponse(status=204, headers={"HX-Redirect": address})
     return HttpResponseRedirect(address)

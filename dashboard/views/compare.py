@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from dashboard.addresses import api_address
 from dashboard.compared import Compared, asked_of, read_compared
 from dashboard.picker import picker_of, sample_named
 from dashboard.views.try_it import AT_ONCE
@@ -61,7 +62,7 @@ def compare(request: SignedIn, job_id: int) -> HttpResponse:
         "data": {
             "page": reverse("compare", args=[run.pk]),
             "classify_page": reverse("classify", args=[run.pk]),
-            "asked": {"predict": f"/api/v1/trainings/{run.pk}/predict"},
+            "asked": {"predict": api_address(f"trainings/{run.pk}/predict")},
             "sides": asked_of(choice.sides),
             "sample": sample_named(request.user, request.GET),
             "at_once": AT_ONCE,

@@ -17,14 +17,18 @@ from dashboard.forms.export_form import ExportForm
 from dashboard.visitor import SignedIn
 from jobs.access import run_for
 from jobs.exports import export_for, export_row
-from jobs.lineage import dataset_job_id, dataset_trained_on
 from jobs.models import Job
-from jobs.requests import ExportRequest, ExportTarget
-from jobs.services import Submitted, export_override, export_override_end, exports_submit
+from jobs.services import (
+    Submitted,
+    export_override,
+    export_override_end,
+    export_request_of,
+    exports_submit,
+    run_id_of,
+)
 from jobs.services.exports import MOST_REASON
 from jobs.states import ENDED, Status
-from wire.errors import ActionRefused, DiskFull, FoveaError, UserError
-from wire.specs import ExportSpec
+from wire.errors import DiskFull, FoveaError, UserError
 
 
 @dataclass(frozen=True)
@@ -106,28 +110,12 @@ def override(request: SignedIn, job_id: int) -> HttpResponse:
 def export_again(request: SignedIn, job_id: int) -> HttpResponse:
     """A new export to the same target with the same choices."""
     earlier = export_for(request.user, job_id)
-    run_id = _run_id(earlier)
+    run_id = run_id_of(earlier)
     try:
-        exports_submit(request.user, run_id, _request_of(earlier))
+        exports_submit(request.user, run_id, export_request_of(earlier))
     except (UserError, DiskFull) as error:
         messages.error(request, f"{error.message} {error.hint}".strip())
     return _leave(request, earlier)
-
-
-def _request_of(earlier: Job) -> ExportRequest:
-    spec = ExportSpec.model_validate(earlier.spec)
-    checkpoint = earlier.inputs.filter(role="checkpoint", artifact__trashed_at=None).first()
-    dataset = dataset_job_id(earlier.spec)
-    own = dataset_trained_on(earlier.part_of) if earlier.part_of else None
-    is_own = own is not None and own.made_by_id == dataset
-    return ExportRequest(
-        targets=(ExportTarget(backend=spec.backend, precision=spec.precision),),
-        checkpoint=checkpoint.artifact_id if checkpoint else None,
-        dataset=None if is_own else dataset,
-        calibration=spec.calibration,
-        verification=spec.verification,
-        devices=tuple(earlier.wants) or ("cpu",),
-    )
 
 
 def _say(request: SignedIn, made: list[Submitted]) -> None:
@@ -142,13 +130,7 @@ def _say(request: SignedIn, made: list[Submitted]) -> None:
 
 
 def _leave(request: SignedIn, job: Job) -> HttpResponse:
-    address = reverse("exports", args=[_run_id(job)])
+    address = reverse("exports", args=[run_id_of(job)])
     if request.htmx:
         return HttpResponse(status=204, headers={"HX-Redirect": address})
     return HttpResponseRedirect(address)
-
-
-def _run_id(job: Job) -> int:
-    if job.part_of_id is None:
-        raise ActionRefused(f"The run of {job.title} is gone.", hint="Export another run.")
-    return job.part_of_id

@@ -17,12 +17,15 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from dashboard.attempt_rows import AttemptRow, attempt_rows
 from dashboard.scores import EvaluationRow, told_first
 from dashboard.views.actions import job_address
 from dashboard.visitor import SignedIn
 from engine.catalog import model_cards
 from jobs.access import job_for
+from jobs.diagnosis import Diagnosis, diagnose
 from jobs.evaluations import evaluations_of
+from jobs.logs import WholeLog
 from jobs.models import Artifact, Attempt, Job
 from jobs.planning import Start, plan_with_reasons
 from jobs.selectors import (
@@ -33,7 +36,6 @@ from jobs.selectors import (
     artifacts_of,
     devices_list,
     job_summary,
-    log_read,
     notices_of,
     timeline_of,
 )
@@ -42,10 +44,11 @@ from jobs.storage import storage
 from wire.errors import NotFound
 from wire.specs import FromCheckpoint, FromPublished, TrainOptions, TrainSpec
 
-N_LAST_LINES = 12
-LAST_LINES_BYTES = 8 * 1024
 CHOSEN_BY_ZERO = frozenset({"log_every", "checkpoint_every"})
 """Options of which 0 means that the trainer chooses."""
+OFF_BY_ZERO = frozenset({"ema_decay", "early_stopping_epochs"})
+SHOWN = frozenset({"run.ended_early"})
+"""Notices that stand at the top of the page though nothing is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +86,10 @@ class RunPage:
     checkpoints: list[CheckpointRow]
     evaluation: EvaluationRow | None
     attempts: list[int]
-    last_lines: str
-    """The end of the log of a run that went wrong."""
+    history: list[AttemptRow]
+    keep_best: int
+    diagnosis: Diagnosis | None
+    """Of a run that went wrong."""
     command: str
     spec: str
 
@@ -96,10 +101,6 @@ class RunPage:
     @property
     def ended(self) -> bool:
         return Status(self.run.status) in ENDED
-
-    @property
-    def broken(self) -> bool:
-        return self.run.status in {Status.FAILED, Status.ERRORED}
 
     @property
     def best_checkpoint(self) -> CheckpointRow | None:
@@ -129,11 +130,11 @@ def run_regions(request: SignedIn, job_id: int) -> HttpResponse:
 @require_GET
 @never_cache
 def run_log(request: SignedIn, job_id: int, attempt: int) -> FileResponse:
-    """The whole log of an attempt, as text."""
+    """The whole log of an attempt, as text, without what was left out of the middle of a long one."""
     job = job_for(request.user, job_id)
     path = storage().job(job.pk).attempt(attempt).log_path
     try:
-        file = path.open("rb")
+        file = WholeLog(path)
     except FileNotFoundError:
         hint = "It begins when the process starts; look at the status on the page of the run."
         raise NotFound(f"Attempt {attempt} of {job.title} has no log.", hint=hint) from None
@@ -144,7 +145,7 @@ def _page(request: SignedIn, job: Job) -> RunPage:
     summary = job_summary(job, request.user)
     spec = TrainSpec.model_validate(job.spec)
     attempts = list(job.attempts.order_by("n"))
-    broken = summary.status in {Status.FAILED, Status.ERRORED}
+    notices = notices_of(job)
     checkpoints = [artifact for artifact in artifacts_of(job) if artifact.kind == "checkpoint"]
     evaluations = evaluations_of(request.user, job.pk)
     evaluated = {EvaluationRow.of_summary(row).checkpoint: row.id for row in reversed(evaluations)}
@@ -153,19 +154,16 @@ def _page(request: SignedIn, job: Job) -> RunPage:
         facts=_facts(summary, spec, attempts),
         options=_options(job, spec),
         timeline=timeline_of(job),
-        notices=[notice for notice in notices_of(job) if notice.level != "info"],
+        notices=[notice for notice in notices if notice.level != "info" or notice.code in SHOWN],
         checkpoints=[_checkpoint_row(artifact, summary, evaluated) for artifact in checkpoints],
         evaluation=told_first(evaluations),
         attempts=[attempt.n for attempt in attempts],
-        last_lines=_last_lines(job) if broken else "",
+        history=attempt_rows(attempts, notices),
+        keep_best=spec.options.keep_best,
+        diagnosis=diagnose(job),
         command=f"python -m engine train --dir {storage().job(job.pk).path}",
         spec=json.dumps(job.spec, indent=2, ensure_ascii=False),
     )
-
-
-def _last_lines(job: Job) -> str:
-    text = log_read(job, tail_bytes=LAST_LINES_BYTES).text
-    return "\n".join(text.rstrip().splitlines()[-N_LAST_LINES:])
 
 
 def _checkpoint_row(artifact: ArtifactInfo, run: JobSummary, evaluated: Mapping[str, int]) -> CheckpointRow:
@@ -194,6 +192,8 @@ def _facts(run: JobSummary, spec: TrainSpec, attempts: list[Attempt]) -> list[Fa
     ]
     if attempts:
         facts += [Fact("Host", attempts[-1].host), Fact("Attempts", str(len(attempts)))]
+    if run.retry_of is not None:
+        facts.append(Fact("Started again from", f"run #{run.retry_of}", reverse("run", args=[run.retry_of])))
     if run.private:
         facts.append(Fact("Visible to", f"{run.owner} and administrators"))
     return facts
@@ -235,6 +235,10 @@ def _options(job: Job, spec: TrainSpec) -> list[Fact]:
 def _option_text(name: str, value: object, extra: dict[str, Any]) -> str:
     if name in CHOSEN_BY_ZERO and not value:
         return "Automatic"
+    if isinstance(value, bool):
+        return "Yes" if value else "No"
+    if name in OFF_BY_ZERO and not value:
+        return "Off"
     text = f"{value:g}" if isinstance(value, float) else str(value)
     label = str(extra.get("labels", {}).get(text, text))
     return f"{label.partition(':')[0]} {extra.get('unit', '')}".strip()

@@ -20,7 +20,7 @@ from jobs.selectors import JobSummary, checkpoints_of, datasets_of, devices_list
 from jobs.services import training_request_of, training_spec, training_submit
 from jobs.states import Status
 from jobs.storage import storage
-from wire.errors import NotFound, UserError
+from wire.errors import DiskFull, NotFound, UserError
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ def run_new(request: SignedIn) -> HttpResponse:
     form = _form(request)
     if form is None:
         return render(request, "training/no_dataset.html", {"nav": "home", "datasets": datasets_of(request.user)})
-    refusal: UserError | None = None
+    refusal: UserError | DiskFull | None = None
     if request.method == "POST" and (wish := form.request()):
         try:
             return redirect("run", training_submit(request.user, wish).pk)
-        except UserError as error:
+        except (UserError, DiskFull) as error:
             refusal = error
     status = 422 if request.method == "POST" else 200
     return render(request, "training/new.html", _context(request, form) | {"refusal": refusal}, status=status)

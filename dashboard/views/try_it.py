@@ -15,6 +15,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from dashboard.addresses import api_address
 from dashboard.gallery import Filter
 from dashboard.picker import dataset_of_run, drawn, picker_of, sample_named
 from dashboard.visitor import SignedIn
@@ -102,7 +103,7 @@ def _page(request: SignedIn, job_id: int, *, nothing_open: bool) -> HttpResponse
             "layers_page": reverse("layers", args=[run.pk]),
             "networks_page": reverse("try_checkpoints", args=[run.pk]),
             "classify_page": reverse("classify", args=[run.pk]),
-            "asked": {action: f"/api/v1/trainings/{run.pk}/{action}" for action in _ACTIONS},
+            "asked": {action: api_address(f"trainings/{run.pk}/{action}") for action in _ACTIONS},
             "classes": found.classes,
             "sample": sample_named(request.user, request.GET),
             "at_once": AT_ONCE,

@@ -1,5 +1,6 @@
 /** The tables of the home page: selection, and rows that stay true without a reload. */
 
+import { addressOf, socketAddressOf } from "./addresses.js";
 import { followChanges } from "./home/changes.js";
 
 /** @typedef {import("./home/changes.js").ListState} ListState */
@@ -79,7 +80,8 @@ async function refresh() {
   if (!ids.length || document.hidden) return;
   const known = ids.every((id) => document.getElementById(`job-${id}`)) && ids.length <= 50;
   const settled = lists?.querySelector(".empty") === null;
-  if (known && settled) await htmx.ajax("GET", `/rows/?ids=${ids.join(",")}`, { swap: "none", source: "#content" });
+  if (known && settled)
+    await htmx.ajax("GET", addressOf(`/rows/?ids=${ids.join(",")}`), { swap: "none", source: "#content" });
   else await refreshAll();
 }
 
@@ -95,6 +97,11 @@ function onJobChanged(job) {
     refreshAt = 0;
     refresh();
   }, COALESCE_MS);
+}
+
+/** Something was done to a job here; its row need not wait for the socket. @param {Event} event */
+function onAsked(event) {
+  if (event instanceof CustomEvent) onJobChanged(Number(event.detail.job));
 }
 
 function refreshLiveRows() {
@@ -123,13 +130,13 @@ function onState(state) {
 }
 
 function openSocket() {
-  const scheme = location.protocol === "https:" ? "wss" : "ws";
-  const socket = new WebSocket(`${scheme}://${location.host}/ws/changes/`);
+  const socket = new WebSocket(socketAddressOf("/ws/changes/"));
   return /** @type {import("./home/changes.js").ChangesSocket} */ (/** @type {unknown} */ (socket));
 }
 
 if (lists) {
   document.addEventListener("change", onChange);
+  document.addEventListener("fovea:changed", onAsked);
   document.addEventListener("htmx:afterSettle", showSelection);
   document.addEventListener("htmx:oobAfterSwap", showSelection);
   document.addEventListener("visibilitychange", () => {

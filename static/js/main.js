@@ -1,5 +1,7 @@
 /** What every page needs: the theme, the menu of small screens, dialogs, copy buttons and short messages. */
 
+import { addressOf } from "./addresses.js";
+
 const THEMES = /** @type {const} */ (["system", "light", "dark"]);
 const THEME_LABELS = { system: "Theme: system", light: "Theme: light", dark: "Theme: dark" };
 const YEAR_S = 31_536_000;
@@ -21,7 +23,7 @@ function mountTheme() {
     else document.documentElement.dataset.theme = next;
     // The server renders the choice into the page, so that a dark page never flashes light.
     // biome-ignore lint/suspicious/noDocumentCookie: the Cookie Store API is absent on plain http.
-    document.cookie = `theme=${next}; path=/; max-age=${YEAR_S}; SameSite=Lax`;
+    document.cookie = `theme=${next}; path=${addressOf("/")}; max-age=${YEAR_S}; SameSite=Lax`;
     label.textContent = THEME_LABELS[next];
     document.dispatchEvent(new CustomEvent("fovea:theme"));
   });
@@ -48,6 +50,18 @@ export function toast(text, tone = "info") {
   document.getElementById("toasts")?.append(element);
 }
 
+/**
+ * What is asked for every few seconds fails every few seconds: said once.
+ * @param {HTMLElement} node
+ * @param {HTMLElement} toasts
+ */
+function dropOthersOf(node, toasts) {
+  const text = node.textContent?.trim();
+  for (const other of [...toasts.children]) {
+    if (other !== node && other.textContent?.trim() === text) other.remove();
+  }
+}
+
 /** Takes messages away after a while, wherever they came from: the server's own arrive here through htmx. */
 function mountToasts() {
   const toasts = document.getElementById("toasts");
@@ -55,6 +69,7 @@ function mountToasts() {
   new MutationObserver((changes) => {
     for (const node of changes.flatMap((change) => [...change.addedNodes])) {
       if (!(node instanceof HTMLElement)) continue;
+      dropOthersOf(node, toasts);
       const serious = node.classList.contains("toast-error") || node.classList.contains("banner");
       setTimeout(() => node.remove(), serious ? 9000 : 4000);
     }

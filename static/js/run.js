@@ -4,6 +4,7 @@
  * `store.js` keeps them, the board draws them.
  */
 
+import { addressOf } from "./addresses.js";
 import { Board } from "./charts/board.js";
 import { plotlyLoaded } from "./charts/plotly.js";
 import { found } from "./dom.js";
@@ -140,13 +141,14 @@ function chooseAttempt({ target }) {
   if (!(target instanceof HTMLSelectElement) || !target.matches("[data-log-attempt]")) return;
   log.show(Number(target.value));
   const full = document.querySelector("[data-log-full]");
-  if (full instanceof HTMLAnchorElement) full.href = `/runs/${job.id}/log/${target.value}`;
+  if (full instanceof HTMLAnchorElement) full.href = addressOf(`/runs/${job.id}/log/${target.value}`);
 }
 
 mountControls(board);
 mountRename(job.id, takeJob);
 document.querySelector("[data-cancel]")?.addEventListener("click", () => void cancel());
 document.addEventListener("change", chooseAttempt);
+document.addEventListener("fovea:changed", () => void refetchJob());
 window.addEventListener("online", () => stream?.wake());
 window.addEventListener("offline", () => stream?.wake());
 document.addEventListener("visibilitychange", () => {

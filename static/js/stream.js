@@ -146,18 +146,23 @@ export class Stream {
   #receive(message) {
     this.#cancel("answer");
     if (message.type === "live") this.#tailReadable = message.ok;
-    if (!this.#answered) this.#welcome();
+    if (!this.#answered) this.#welcome(message.type === "events");
     else if (message.type === "live") this.#turnTo(message.ok);
     if (message.type === "events") this.#accept(message.events);
     else if (message.type === "changed") this.#on.changed();
   }
 
-  /** The first answer on a socket: whatever happened while there was none has to be asked for. */
-  #welcome() {
+  /**
+   * The first answer on a socket: whatever happened while there was none has to be asked for.
+   * @param {boolean} isBrought the server is just sending it, and says afterwards whether the tail is live
+   */
+  #welcome(isBrought) {
     this.#answered = true;
     this.#failures = 0;
     this.#on.changed();
-    this.#turnTo(this.#tailReadable);
+    if (!isBrought) return this.#turnTo(this.#tailReadable);
+    this.#cancel("poll");
+    this.#tell();
   }
 
   /** @param {boolean} tail whether events come over the socket, or have to be polled for */

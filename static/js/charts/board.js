@@ -1,6 +1,7 @@
 // @ts-check
 /** All charts of a page: which there are, when they are drawn, and what they share (axis, smoothing, zoom, crosshair). */
 
+import { addressOf } from "../addresses.js";
 import { element } from "../dom.js";
 import { domainOf } from "./axis.js";
 import { Card } from "./card.js";
@@ -33,7 +34,8 @@ export class Board {
   #palette = readPalette();
   #pacer;
   #touch = matchMedia("(pointer: coarse)").matches;
-  #sight = new IntersectionObserver((entries) => this.#onSight(entries));
+  /** Charts that are about to be scrolled into view are drawn before they are there. */
+  #sight = new IntersectionObserver((entries) => this.#onSight(entries), { rootMargin: "400px 0px" });
   #sizes = new ResizeObserver(() => this.redraw());
   #onZoom;
 
@@ -123,7 +125,8 @@ export class Board {
       redraw: () => this.redraw(),
       zoom: (window) => this.zoom(window),
       point: (x, origin) => this.#point(x, origin),
-      csvUrl: (series) => `/api/v1/jobs/${this.#place.jobId}/curves.csv?series=${encodeURIComponent(series.join(","))}`,
+      csvUrl: (series) =>
+        addressOf(`/api/v1/jobs/${this.#place.jobId}/curves.csv?series=${encodeURIComponent(series.join(","))}`),
       fileName: (shown) => `run-${this.#place.jobId}-${shown.id}`,
       ended: () => this.ended,
       touch: this.#touch,

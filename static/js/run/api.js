@@ -1,12 +1,14 @@
 // @ts-check
 /** The HTTP API as this page uses it. */
 
+import { addressOf } from "../addresses.js";
+
 /**
  * @typedef {{
  *   id: number, title: string, status: string, stage: string, done: number, total: number, progress: number | null,
  *   eta_s: number | null, epoch: number | null, epochs: number | null,
  *   best: {series: string, value: number, step: number} | null, duration_s: number | null,
- *   last_seq: number, n_attempts: number, wait_reason: string,
+ *   last_seq: number, n_attempts: number, wait_reason: string, resumes_when: string,
  * }} JobSummary
  */
 /** `end` is where the text ends in the file, in bytes. @typedef {{attempt: number, offset: number, end: number, size: number, text: string}} LogChunk */
@@ -31,25 +33,28 @@ export class ApiError extends Error {
 }
 
 /**
- * @param {string} path
+ * @param {string} path of this server, from its root
  * @param {AbortSignal} [signal]
  * @returns {Promise<any>} the parsed answer
  */
 export async function getJson(path, signal) {
-  const response = await fetch(path, { headers: { Accept: "application/json" }, ...(signal ? { signal } : {}) });
+  const response = await fetch(addressOf(path), {
+    headers: { Accept: "application/json" },
+    ...(signal ? { signal } : {}),
+  });
   return answerOf(response);
 }
 
 /**
  * @param {"POST" | "PATCH"} method
- * @param {string} path
+ * @param {string} path of this server, from its root
  * @param {unknown} [body]
  * @returns {Promise<any>}
  */
 export async function sendJson(method, path, body) {
   const token = document.querySelector('meta[name="csrf-token"]')?.getAttribute("content") ?? "";
   const headers = { Accept: "application/json", "Content-Type": "application/json", "X-CSRFToken": token };
-  return answerOf(await fetch(path, { method, headers, body: JSON.stringify(body ?? {}) }));
+  return answerOf(await fetch(addressOf(path), { method, headers, body: JSON.stringify(body ?? {}) }));
 }
 
 /** @param {Response} response */

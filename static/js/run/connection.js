@@ -1,6 +1,7 @@
 // @ts-check
 /** The stream's surroundings in a browser, and the words for its state. */
 
+import { socketAddressOf } from "../addresses.js";
 import { Refusal } from "../stream.js";
 import { ApiError, getJson } from "./api.js";
 
@@ -26,8 +27,7 @@ const WORDS = {
 export function browserSurroundings(jobId) {
   return {
     openSocket: (after) => {
-      const scheme = location.protocol === "https:" ? "wss" : "ws";
-      const socket = new WebSocket(`${scheme}://${location.host}/ws/jobs/${jobId}/?after=${after}`);
+      const socket = new WebSocket(socketAddressOf(`/ws/jobs/${jobId}/?after=${after}`));
       return /** @type {import("../stream.js").SocketLike} */ (/** @type {unknown} */ (socket));
     },
     fetchEvents: async (after, limit) => {

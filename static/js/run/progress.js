@@ -25,7 +25,7 @@ export function progressTexts(job, store, sinceFetch_s) {
     step: training ? `${formatCount(done)} / ${formatCount(total)}` : MISSING,
     epoch: training ? epochText(done, total, store.stepsPerEpoch, ended) : MISSING,
     eta: job.status === "running" ? timeLeft(job, store, total) : MISSING,
-    elapsed: job.duration_s === null ? MISSING : formatDuration(job.duration_s + (ended ? 0 : sinceFetch_s)),
+    elapsed: job.duration_s === null ? MISSING : formatDuration(job.duration_s + (isAtWork(job) ? sinceFetch_s : 0)),
   };
 }
 
@@ -37,6 +37,11 @@ export function progressTexts(job, store, sinceFetch_s) {
 function shareOf(job, done, total) {
   if (job.status === "succeeded") return 1;
   return total > 0 ? Math.min(1, done / total) : null;
+}
+
+/** Whether an attempt is open, so that time goes on. @param {JobSummary} job */
+function isAtWork(job) {
+  return ["starting", "running", "pausing", "cancelling"].includes(job.status);
 }
 
 /**

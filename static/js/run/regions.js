@@ -1,6 +1,8 @@
 // @ts-check
 /** Parts of the page that the server renders: fetched again as one, put in place one by one. */
 
+import { addressOf } from "../addresses.js";
+
 const GATHER_MS = 250;
 
 export class Regions {
@@ -9,7 +11,7 @@ export class Regions {
 
   /** @param {number} jobId */
   constructor(jobId) {
-    this.#url = `/runs/${jobId}/regions`;
+    this.#url = addressOf(`/runs/${jobId}/regions`);
   }
 
   /** Soon: several reasons within a moment are one request. */

@@ -1,6 +1,7 @@
 // @ts-check
 /** Completion of a path on the server: the arrow keys choose, Enter or Tab takes, Escape closes. */
 
+import { addressOf } from "../addresses.js";
 import { element, found } from "../dom.js";
 
 /** @typedef {{path: string, name: string, is_dir: boolean}} Entry */
@@ -43,7 +44,7 @@ export class PathCombobox {
 
   async #ask() {
     const turn = ++this.#asked;
-    const address = `/api/v1/server-folders?prefix=${encodeURIComponent(this.input.value.trim())}`;
+    const address = addressOf(`/api/v1/server-folders?prefix=${encodeURIComponent(this.input.value.trim())}`);
     try {
       const answer = await fetch(address, { headers: { Accept: "application/json" } });
       if (!answer.ok) throw new Error(String(answer.status));

@@ -1,7 +1,7 @@
 // @ts-check
 /** One file or folder on its way to the server: found again there if it began earlier, and sent by one tab at a time. */
 
-import { Upload } from "../upload/tus.js";
+import { ENDPOINT, Upload } from "../upload/tus.js";
 import { browserWorld, knownUploads } from "./server.js";
 
 /** @typedef {import("../upload/parcel.js").Parcel} Parcel */
@@ -46,7 +46,7 @@ export class Transfer {
       const { fingerprint, content } = this.parcel;
       const known = await knownUploads();
       const earlier = known.find((each) => each.fingerprint === fingerprint && each.size === content.size);
-      if (earlier) this.upload.address = `/api/v1/uploads/${earlier.id}`;
+      if (earlier) this.upload.address = ENDPOINT + earlier.id;
     }
     if (!this.#given.signal.aborted) this.upload.start();
   }

@@ -4,6 +4,7 @@
  * cut connection, a restarted server or a closed tab costs at most a piece. Never more than one piece is under way.
  */
 
+import { addressOf } from "../addresses.js";
 import { backoff_ms, bytesOf, Halt, headersOf, isPassing, UploadError, uploadErrorOf } from "./answers.js";
 
 /** @typedef {import("./tar.js").Sliceable} Sliceable */
@@ -24,7 +25,7 @@ import { backoff_ms, bytesOf, Halt, headersOf, isPassing, UploadError, uploadErr
  */
 /** @typedef {{content: Sliceable, name: string, fingerprint: string}} Load */
 
-export const ENDPOINT = "/api/v1/uploads/";
+export const ENDPOINT = addressOf("/api/v1/uploads/");
 export const MIN_PIECE_BYTES = 256 * 1024;
 export const MAX_PIECE_BYTES = 16 * 1024 * 1024;
 export const FIRST_PIECE_BYTES = 1024 * 1024;
