@@ -1,3 +1,3 @@
 from __future__ import annotations
 
-pytest_plugins = ["tests.require_all"]
+pytest_plugins = ["tests.require_all", "tests.faults.verdicts"]

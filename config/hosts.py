@@ -34,10 +34,10 @@ def is_wildcard(bind: str) -> bool:
     return bind in {"0.0.0.0", "::"}  # noqa: S104  compared with, not bound to
 
 
-def local_address(bind: str, port: int) -> str:
+def local_address(bind: str, port: int, prefix: str = "") -> str:
     """URL under which this machine reaches a server that listens on ``bind``."""
     host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(bind) or _for_url(bind)  # noqa: S104  compared with
-    return f"http://{host}:{port}/"
+    return f"http://{host}:{port}{prefix}/"
 
 
 def _for_url(address: str) -> str:

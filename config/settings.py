@@ -7,6 +7,7 @@ from dj_database_url import parse as parse_database_url
 
 from config.env import BASE_DIR, SettingError, read_environment
 from config.hosts import default_allowed_hosts
+from config.logs import TEXT_FORMAT
 from config.secret import kept_secret
 from config.start.places import Places
 from config.start.redis import celery_broker_url, local_redis_url
@@ -23,6 +24,8 @@ UPLOAD_MAX_GIB = ENV.upload_max_gib
 UPLOAD_QUOTA_GIB = ENV.upload_quota_gib
 UPLOAD_KEEP_DAYS = ENV.upload_keep_days
 DISK_RESERVE_GIB = ENV.disk_reserve_gib
+LEASE_S = ENV.lease_s
+STARTS_JOBS = ENV.starts_jobs
 try:
     SECRET_KEY = ENV.secret_key or kept_secret(Places(DATA_DIR).secret_key_path)
     REDIS_URL = ENV.redis_url or local_redis_url(Places(DATA_DIR))
@@ -33,6 +36,8 @@ except OSError as problem:
 DEBUG = ENV.debug
 ALLOWED_HOSTS = ENV.allowed_hosts or default_allowed_hosts(ENV.host)
 CSRF_TRUSTED_ORIGINS = ENV.trusted_origins
+URL_PREFIX = ENV.url_prefix
+FORCE_SCRIPT_NAME = URL_PREFIX or None
 
 INSTALLED_APPS = [
     "config",
@@ -59,6 +64,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "dashboard.database_manners.DatabaseManners",
     "dashboard.errors.ErrorPages",
 ]
 ROOT_URLCONF = "config.urls"
@@ -86,6 +92,27 @@ _SQLITE_OPTIONS = {
 }
 
 
+# A server that is cut off says nothing, for minutes if it is let: requests are to be answered, leases given up.
+_POSTGRESQL_OPTIONS = {
+    "connect_timeout": 5,
+    "keepalives_idle": 5,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+    # The server's side of it: a host that is cut off, or a process that is frozen, in the middle of a transaction would
+    # keep its locks, on the very rows that another host needs to go on with the job.
+    "options": " ".join(
+        f"-c {name}={value}"
+        for name, value in {
+            "idle_in_transaction_session_timeout": round(1000 * min(20.0, LEASE_S / 2)),
+            "tcp_keepalives_idle": 5,
+            "tcp_keepalives_interval": 5,
+            "tcp_keepalives_count": 3,
+        }.items()
+    ),
+}
+
+
 def _database(url: str) -> dict[str, Any]:
     if not url:
         return {
@@ -99,6 +126,8 @@ def _database(url: str) -> dict[str, Any]:
         raise SettingError(f'Environment variable "DATABASE_URL" invalid: {problem}') from None
     if database["ENGINE"] == "django.db.backends.sqlite3":
         database["OPTIONS"] = {**_SQLITE_OPTIONS, **database.get("OPTIONS", {})}
+    if database["ENGINE"] == "django.db.backends.postgresql":
+        database["OPTIONS"] = {**_POSTGRESQL_OPTIONS, **database.get("OPTIONS", {})}
     return database
 
 
@@ -120,7 +149,8 @@ TIME_ZONE = "UTC"
 USE_I18N = False
 USE_TZ = True
 
-STATIC_URL = "static/"
+# Whole: Django would put the prefix before it of whatever asks first, and keep that.
+STATIC_URL = f"{URL_PREFIX}/static/"
 STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 STATICFILES_FINDERS = [
@@ -147,6 +177,8 @@ CELERY_TASK_PUBLISH_RETRY = False
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = TIME_ZONE
+CANARY_EVERY_S = 25.0
+CANARY_PATIENCE_S = 80.0
 CELERY_BEAT_SCHEDULE = {
     "dispatch": {"task": "jobs.tasks.dispatch", "schedule": 10.0, "options": {"expires": 10}},
     "housekeep": {"task": "jobs.tasks.housekeep", "schedule": 60.0, "options": {"expires": 60}},
@@ -155,12 +187,29 @@ CELERY_BEAT_SCHEDULE = {
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name}: {message}", "style": "{"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "filters": {
+        "context": {"()": "config.logs.WithContext"},
+        "invitations": {"()": "config.logs.WithoutInvitations"},
+    },
+    "formatters": {
+        "text": {"format": TEXT_FORMAT, "style": "{"},
+        "json": {"()": "config.logs.JsonLines"},
+    },
+    "handlers": {
+        "stderr": {
+            "class": "logging.StreamHandler",
+            "formatter": ENV.log_format,
+            "filters": ["context", "invitations"],
+        }
+    },
     "root": {"handlers": ["stderr"], "level": ENV.log_level},
     # Django's own handlers mail to administrators or speak only under DEBUG.
     "loggers": {
         "django": {"handlers": [], "level": ENV.log_level, "propagate": True},
+        # Its own handler would write beside ours.
+        "uvicorn": {"handlers": [], "level": ENV.log_level, "propagate": True},
+        # What --no-access-log had set is undone by the line above. Addresses are for no log: some are invitations.
+        "uvicorn.access": {"propagate": False},
         # A bell rings every few seconds; that it did is no news.
         "celery.app.trace": {"level": "WARNING"},
         "celery.beat": {"level": "WARNING"},
@@ -170,7 +219,12 @@ LOGGING = {
 
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = ENV.https_only
 SECURE_HSTS_SECONDS = 31_536_000 if ENV.https_only else 0
-SECURE_REDIRECT_EXEMPT = [r"^healthz$"]
+SECURE_REDIRECT_EXEMPT = [rf"^{f'{URL_PREFIX}/'.lstrip('/')}(healthz|readyz)$"]
+if URL_PREFIX:
+    # Another service of the same site may be made with Django too: its cookies reach us, and ours are not to reach it.
+    SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = f"{URL_PREFIX}/"
+    SESSION_COOKIE_NAME = f"sessionid{URL_PREFIX.replace('/', '_')}"
+    CSRF_COOKIE_NAME = f"csrftoken{URL_PREFIX.replace('/', '_')}"
 X_FRAME_OPTIONS = "DENY"
 # Other names of the domain, and lists that browsers ship, are for those who run the server to decide.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]

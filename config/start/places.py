@@ -79,3 +79,23 @@ class Places:
     @property
     def serve_socket_path(self) -> Path:
         return self.sockets_dir / Storage(self.data_dir).serve_socket_path.name
+
+
+@dataclass(frozen=True, slots=True)
+class HostPlaces(Places):
+    """Of a host that joined: ``DATA_DIR`` is shared, so what is its own lies below its name; sockets are local."""
+
+    host: str
+
+    @property
+    def run_dir(self) -> Path:
+        return Storage(self.data_dir).host_dir(self.host) / "run"
+
+    @property
+    def logs_dir(self) -> Path:
+        return Storage(self.data_dir).host_dir(self.host) / "logs"
+
+    @property
+    def sockets_dir(self) -> Path:
+        digest = hashlib.sha256(os.fsencode(self.run_dir)).hexdigest()[:12]
+        return Path(tempfile.gettempdir()) / f"fovea-{os.getuid()}-{digest}"

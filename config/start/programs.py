@@ -36,11 +36,16 @@ def programs(*, places: Places, host: str, port: int, redis_server: Path | None)
             stop_s=15,
         ),
         Program("beat", (*celery, "beat", "-s", str(places.run_dir / "beat"), "--pidfile=", "-l", "INFO"), stop_s=5),
-        Program("agent", (python, "manage.py", "agent"), stop_s=15),
+        agent_program(),
     ]
     if redis_server:
         found.insert(0, Program("redis", (str(redis_server), str(places.redis_conf_path)), stop_s=5))
     return found
+
+
+def agent_program() -> Program:
+    """Starts jobs, and looks after them: all that a host needs which only lends its devices."""
+    return Program("agent", (sys.executable, "manage.py", "agent"), stop_s=15)
 
 
 def _serve(places: Places) -> tuple[str, ...]:

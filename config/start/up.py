@@ -14,17 +14,16 @@ from contextlib import contextmanager
 from types import FrameType
 
 from django.conf import settings
-from django.core.management import call_command
-from django.db import DatabaseError, OperationalError, connections
+from django.db import DatabaseError, connections
 
 from config.env import BASE_DIR, Environment
 from config.hosts import is_loopback, local_address
 from config.start.places import Places
 from config.start.preflight import StartError, check_folders, check_port
+from config.start.prepare import first_line, prepare
 from config.start.programs import log_path, programs, supervisor_conf
 from config.start.redis import find_redis_server, redis_conf
 from config.start.state import StartState, read_state, stop_left_behind
-from config.start.static import collect_static
 from config.start.supervisor import ProgramStatus, Supervisor
 from config.start.watch import Watch, last_lines
 from dashboard.accounts import setup_code, setup_needed
@@ -48,7 +47,7 @@ class Up:
     def __init__(self, environment: Environment) -> None:
         self._env = environment
         self._places = Places(environment.data_dir)
-        self._address = local_address(environment.host, environment.port)
+        self._address = local_address(environment.host, environment.port, environment.url_prefix)
         self._n_signals = 0
 
     def run(self) -> None:
@@ -66,7 +65,7 @@ class Up:
             check_port(self._env.host, self._env.port)
             for number in STOP_SIGNALS:
                 signal.signal(number, self._on_signal)
-            self._prepare()
+            prepare(self._places, say)
             if self._n_signals:
                 return
             supervisor = self._start_services()
@@ -95,13 +94,6 @@ class Up:
         if (state := read_state(self._places.state_path)) and stop_left_behind(state):
             say("Stopped the services that an interrupted start had left running.")
         self._places.state_path.unlink(missing_ok=True)
-
-    def _prepare(self) -> None:
-        try:
-            call_command("migrate", interactive=False, verbosity=0)
-        except OperationalError as problem:
-            raise StartError(f"the database cannot be used: {_first_line(problem)}. See DATABASE_URL.") from None
-        collect_static(self._places.static_stamp_path)
 
     def _start_services(self) -> Supervisor:
         redis_server = None
@@ -197,7 +189,7 @@ class Up:
         try:
             self._suspend()
         except DatabaseError as problem:
-            say(f"The database cannot be used ({_first_line(problem)}): what runs goes on without the server.")
+            say(f"The database cannot be used ({first_line(problem)}): what runs goes on without the server.")
 
     def _suspend(self) -> None:
         n_running = services.trainings_suspend()
@@ -210,10 +202,6 @@ class Up:
             n_running = services.trainings_suspend()
         if n_running:
             say(f"{n_running} still running; what they do is taken over at the next start.")
-
-
-def _first_line(problem: Exception) -> str:
-    return str(problem).strip().partition("\n")[0].rstrip(".")
 
 
 def _answers(url: str) -> bool:
