@@ -33,7 +33,7 @@ def pytest_unconfigure(config):
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
     """The folders with the longest files first: begun last, one of them alone would keep the whole run waiting."""
-    order = ("browser", "flow", "config", "digits", "engine", "jobs")
+    order = ("browser", "flow", "faults", "config", "digits", "engine", "jobs")
     items.sort(key=lambda item: order.index(folder) if (folder := item.path.parent.name) in order else len(order))
 
 
@@ -145,7 +145,7 @@ def plain_static_names(settings):
 def _storage_is_empty(request):
     """Ids begin anew with each database, so folders of an earlier test would look like this one's."""
     yield
-    for name in ("jobs", "trash", "uploads", "run"):
+    for name in ("jobs", "trash", "uploads", "run", "backups"):
         shutil.rmtree(Path(settings.DATA_DIR) / name, ignore_errors=True)
 
 

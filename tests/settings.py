@@ -15,7 +15,7 @@ _ROOT = Path(os.environ["FOVEA_TEST_ROOT"])
 _WORKER = os.environ.get("PYTEST_XDIST_WORKER", "main")
 os.environ["DATA_DIR"] = str(_ROOT / _WORKER)
 os.environ["CACHE_DIR"] = str(_ROOT / _WORKER / "cache")
-os.environ["REDIS_URL"] = f"unix://{_ROOT / _WORKER / 'redis.sock'}?db=0"
+os.environ["REDIS_URL"] = os.environ.get("FOVEA_TEST_REDIS_URL") or f"unix://{_ROOT / _WORKER / 'redis.sock'}?db=0"
 Path(os.environ["DATA_DIR"]).mkdir(parents=True, exist_ok=True)
 
 from config.settings import *  # noqa: E402, F403
@@ -39,5 +39,18 @@ if name := os.environ.get("FOVEA_TEST_DATABASE"):
 if command := os.environ.get("FOVEA_TEST_ENGINE"):
     ENGINE_COMMAND = command.split(os.pathsep)
 
+if hang_s := os.environ.get("FOVEA_TEST_HANG_S"):
+    HANG_LEAST_S = float(hang_s)
+
 if grace_s := os.environ.get("FOVEA_TEST_GRACE_S"):
     STOP_GRACE_S = float(grace_s)
+
+if canary_s := os.environ.get("FOVEA_TEST_CANARY_S"):
+    CANARY_EVERY_S, CANARY_PATIENCE_S = (float(text) for text in canary_s.split(","))
+
+if os.environ.get("FOVEA_TEST_NEXT_RELEASE"):
+    INSTALLED_APPS = [*INSTALLED_APPS, "tests.faults.next_release"]  # noqa: F405
+
+if beat_s := os.environ.get("FOVEA_TEST_BEAT_S"):
+    for entry in CELERY_BEAT_SCHEDULE.values():  # noqa: F405
+        entry["schedule"] = float(beat_s)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,15 +11,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.browser.stack import PROJECT_DIR, free_port, wait_for
+from tests.browser.stack import PROJECT_DIR, free_port, listens, wait_for
 from tests.surroundings import shared_processes
 
 
 @contextmanager
-def prepared_server(script: str, data_dir: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def prepared_server(script: str, data_dir: Path, **settings: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Its address, and the line of JSON that ``script`` prints once the data is there.
 
-    In a process of its own: Playwright's event loop in this one bars Django's database.
+    ``settings`` go into its environment. In a process of its own: Playwright's event loop in this one bars
+    Django's database.
     """
     port = free_port()
     kept = {name: text for name, text in os.environ.items() if name not in {"REDIS_URL", "DATABASE_URL"}}
@@ -29,7 +29,7 @@ def prepared_server(script: str, data_dir: Path) -> Iterator[tuple[str, dict[str
         process = subprocess.Popen(
             [sys.executable, "manage.py", "shell", "-v", "0", "-c", script],
             cwd=PROJECT_DIR,
-            env=kept | own,
+            env=kept | own | settings,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -38,13 +38,8 @@ def prepared_server(script: str, data_dir: Path) -> Iterator[tuple[str, dict[str
     assert process.stdout
     line = process.stdout.readline()
     assert line, "the server ended"
-    wait_for("the server listens", lambda: _listens(port))
+    wait_for("the server listens", lambda: listens(port))
     yield f"http://127.0.0.1:{port}", json.loads(line)
     process.stdin.close()
     process.wait(timeout=20)
     process.stdout.close()
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -37,6 +37,11 @@ def free_port() -> int:
         return port
 
 
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 class Stack:
     """A running Fovea. ``settings`` go into its environment."""
 

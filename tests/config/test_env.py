@@ -14,10 +14,17 @@ from config.env import SettingError, read_environment
         ("DEBUG", "perhaps"),
         ("CACHE_MAX_GIB", "much"),
         ("LOG_LEVEL", "LOUD"),
+        ("LOG_FORMAT", "xml"),
+        ("STARTS_JOBS", "perhaps"),
         ("UPLOAD_MAX_GIB", "-1"),
         ("UPLOAD_QUOTA_GIB", "nan"),
         ("UPLOAD_KEEP_DAYS", "week"),
         ("DISK_RESERVE_GIB", "inf"),
+        ("LEASE_S", "1"),
+        ("LEASE_S", "nan"),
+        ("URL_PREFIX", "/fovea/../admin"),
+        ("URL_PREFIX", "https://example.org/fovea"),
+        ("URL_PREFIX", "/my tools"),
     ],
 )
 def test_an_unusable_value_is_refused_in_one_line_that_names_the_setting(monkeypatch, name, value):
@@ -65,3 +72,31 @@ def test_lists_are_separated_by_commas(monkeypatch, tmp_path):
 
     assert env.allowed_hosts == ["fovea.lab", "10.0.0.4"]
     assert env.import_roots == [tmp_path / "a", tmp_path / "b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "prefix"), [("", ""), ("/", ""), ("fovea", "/fovea"), ("/fovea/", "/fovea"), ("/a/b-2/", "/a/b-2")]
+)
+def test_a_prefix_begins_with_a_slash_and_ends_without(monkeypatch, text, prefix):
+    monkeypatch.setenv("URL_PREFIX", text)
+
+    assert read_environment().url_prefix == prefix
+
+
+def test_a_secret_may_stand_in_a_file(monkeypatch, tmp_path):
+    (tmp_path / "database_url").write_text("postgres://fovea:secret@db/fovea\n")
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    monkeypatch.setenv("DATABASE_URL_FILE", str(tmp_path / "database_url"))
+
+    assert read_environment().database_url == "postgres://fovea:secret@db/fovea"
+
+
+def test_a_secret_that_is_there_twice_or_not_at_all_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setenv("REDIS_URL_FILE", str(tmp_path / "missing"))
+    monkeypatch.setenv("REDIS_URL", "redis://one")
+    with pytest.raises(SettingError, match=r"REDIS_URL_FILE.*which counts"):
+        read_environment()
+
+    monkeypatch.delenv("REDIS_URL")
+    with pytest.raises(SettingError, match=r"REDIS_URL_FILE.*missing cannot be read"):
+        read_environment()

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import json
+import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -38,6 +41,52 @@ def test_nothing_is_collected_again_until_a_file_changes(collected):
 
     stamp.write_text("of another state")
     assert collect_static(stamp)
+
+
+def test_files_of_earlier_versions_stay_for_open_pages_and_go_in_the_end(collected):
+    css = collected / "static" / "css"
+    present = next(css.glob("base.*.css"))
+    last_week, last_year = css / "base.111111111111.css", css / "base.222222222222.css"
+    for path, age_s in ((last_week, 7 * 86400), (last_year, 365 * 86400), (present, 365 * 86400)):
+        path.touch()
+        os.utime(path, (time.time() - age_s,) * 2)
+    (collected / "stamp").write_text("of another state")
+
+    assert collect_static(collected / "stamp")
+
+    assert present.exists()
+    assert present.with_name(present.name + ".gz").exists()
+    assert last_week.exists()
+    assert not last_year.exists()
+
+
+def test_a_file_that_was_present_until_now_is_no_old_one(collected):
+    """A web server of the version before hands it out for a while yet, though it was made long ago."""
+    root = collected / "static"
+    manifest = json.loads((root / "staticfiles.json").read_text())
+    before = root / "css" / "base.111111111111.css"
+    for path in (before, before.with_name(before.name + ".gz")):
+        path.touch()
+        os.utime(path, (time.time() - 365 * 86400,) * 2)
+    manifest["paths"]["css/base.css"] = "css/base.111111111111.css"
+    (root / "staticfiles.json").write_text(json.dumps(manifest))
+    (collected / "stamp").write_text("of another state")
+
+    assert collect_static(collected / "stamp")
+
+    assert before.exists()
+    assert before.with_name(before.name + ".gz").exists()
+
+
+def test_a_list_of_files_that_was_cut_off_is_written_anew(collected):
+    manifest = collected / "static" / "staticfiles.json"
+    whole = json.loads(manifest.read_text())["paths"]
+    manifest.write_text('{"paths": {"css/ba')
+    (collected / "stamp").unlink()
+
+    assert collect_static(collected / "stamp")
+
+    assert json.loads(manifest.read_text())["paths"] == whole
 
 
 @pytest.mark.parametrize("name", VENDORED)

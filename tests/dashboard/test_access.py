@@ -41,6 +41,7 @@ VALUES = {
     "sample_id": "1",
     "upload_id": "1",
     "prediction_id": "1",
+    "uuid": "GPU-1",
     "run_id": "1",
     "path": "model.onnx",
 }
@@ -203,6 +204,7 @@ QUERIES = {
 BODIES = {
     "/api/v1/trainings/{int:job_id}/exports": {"targets": [{"backend": {"name": "pytorch"}}]},
     "/api/v1/exports/{int:job_id}/override": {"reason": "because"},
+    "/api/v1/jobs/{int:job_id}/mend": {"fix": "again"},
 }
 """What an operation cannot do without."""
 

@@ -119,7 +119,11 @@ def test_an_ended_run_cannot_be_cancelled(get, run):
 
 def test_the_regions_are_those_of_the_page(get, run):
     names = [set(re.findall(r'data-region="(\w+)"', text_of(get(name, run.pk)))) for name in ("run", "run_regions")]
-    assert names[0] == names[1] == {"actions", "banner", "evaluation", "timeline", "facts", "checkpoints", "attempts"}
+    assert (
+        names[0]
+        == names[1]
+        == {"actions", "banner", "evaluation", "timeline", "facts", "checkpoints", "history", "attempts"}
+    )
 
 
 def test_a_failed_run_says_why_and_what_to_do(get, run):
@@ -145,7 +149,8 @@ def test_a_failed_run_says_why_and_what_to_do(get, run):
 def test_a_run_that_broke_without_a_word_is_still_explained(get, run):
     Job.objects.filter(pk=run.pk).update(status="errored")
     banner = region(text_of(get("run", run.pk)), "banner")
-    assert "Fovea could not finish this run: no reason was recorded." in banner
+    assert "The run stopped with an error that Fovea does not know" in banner
+    assert "No reason was recorded." in banner
 
 
 def test_a_run_that_waits_says_for_what(get, run):

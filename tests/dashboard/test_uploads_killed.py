@@ -1,4 +1,4 @@
-"""A real server, killed in the middle of an upload: what had arrived is there, and the rest fits to it."""
+"""A real server, whose disk is full, and whose refusals are heard while bytes are on their way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from contextlib import contextmanager
 import pytest
 from django.conf import settings
 
-from jobs.models import Upload
 from jobs.services import token_create
 from jobs.storage import storage
 from tests.browser.stack import free_port
@@ -51,35 +50,6 @@ def answers(port):
 def client_at(user):
     _, secret = token_create(user, "client")
     return lambda port: TusClient(f"http://127.0.0.1:{port}", secret)
-
-
-def test_a_server_that_is_killed_loses_nothing_that_had_arrived(client_at):
-    data = random.Random(5).randbytes(N_BYTES)  # noqa: S311
-    blocks = [data[at : at + MIB] for at in range(0, N_BYTES, MIB)]
-    port = free_port()
-    tus = client_at(port)
-    with served(port) as server:
-        path = tus.begin(N_BYTES)
-        file = storage().upload_path(path.rpartition("/")[2])
-
-        def until_half():
-            for n, block in enumerate(blocks):
-                if n == 12:
-                    until(lambda: file.exists() and file.stat().st_size >= 6 * MIB)
-                    server.kill()
-                    server.wait()
-                    return
-                yield block
-
-        assert tus.send(path, 0, until_half(), n_bytes=N_BYTES) is None
-    with served(port):
-        offset = tus.offset(path)
-        assert 6 * MIB <= offset <= 12 * MIB
-        answer = tus.send(path, offset, [data[offset:]], n_bytes=N_BYTES - offset)
-        assert answer is not None
-        assert (answer.status, tus.offset(path)) == (204, N_BYTES)
-    assert file.read_bytes() == data
-    assert Upload.objects.get().completed_at is not None
 
 
 def test_a_disk_that_is_really_full_ends_in_words(client_at):

@@ -98,7 +98,9 @@ def assert_nothing_left(job):
     assert not Artifact.objects.filter(made_by=job).exists()
     assert not place.scratch_dir.exists()
     assert not place.artifacts_dir.exists()
-    assert {path.name for path in place.path.iterdir()} <= {"spec.json", "events.jsonl", "lock", "attempts"}
+    assert {path.name for path in place.path.iterdir()} <= {
+        *("spec.json", "record.json", "events.jsonl", "lock", "attempts")
+    }
     assert not DeviceLease.objects.filter(attempt__job=job).exists()
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 
 import pytest
 
@@ -82,26 +80,6 @@ def test_the_curves_are_what_the_engine_wrote(user, digits):
     assert any(artifact.kind == "checkpoint" for artifact in selectors.artifacts_of(job))
     summary = selectors.job_summary(job, user)
     assert (summary.progress, summary.epoch, summary.epochs) == (1.0, 2, 2)
-
-
-def test_a_killed_trainer_ends_with_the_curve_of_an_unkilled_one(user, digits):
-    unkilled = until_ended(train(user, digits, epochs=4))
-    killed = train(user, digits, epochs=4)
-    dispatch()
-    until(lambda: selectors.artifacts_of(killed), timeout_s=PATIENCE_S)
-    os.kill(Attempt.objects.get(job=killed).pid, signal.SIGKILL)
-    until_ended(killed)
-    assert killed.status == Status.SUCCEEDED, log_of(killed)
-    assert Attempt.objects.filter(job=killed).count() == 2
-    assert drawn(killed) == points(killed)
-    for name in ("train/loss", "train/top1", "val/loss", "val/top1", "lr"):
-        assert drawn(killed)[name] == drawn(unkilled)[name], name
-
-
-def test_a_learning_rate_that_is_too_high_fails_and_says_what_to_change(user, digits):
-    job = until_ended(train(user, digits, learning_rate=1e15))
-    assert (job.status, job.error_code) == (Status.FAILED, "loss.not_finite"), log_of(job)
-    assert job.error_hint
 
 
 def test_a_folder_that_is_gone_fails_the_run_and_says_so(user, digits):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import psutil
 import pytest
 from django.conf import settings
+from django.db import connections
 
 from jobs import launch, services, transitions
 from jobs.dispatch import dispatch
@@ -86,6 +88,16 @@ def training(user, imported):
         return run
 
     return make
+
+
+@pytest.fixture
+def database(transactional_db):
+    """The test's database may be exchanged; afterwards it is the one that it was, and empty."""
+    yield
+    connections.close_all()
+    shutil.rmtree(storage().backups_dir, ignore_errors=True)
+    for path in Path(settings.DATA_DIR).parent.rglob("*.before-restore-*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 class Bench:

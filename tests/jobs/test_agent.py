@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 from datetime import timedelta
-from types import SimpleNamespace
 
 import pytest
 from django.conf import settings
@@ -14,11 +13,11 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from jobs import agent as agent_module
-from jobs import checks, devices, selectors, services, stream, suspension, tasks
+from jobs import checks, selectors, services, stream, suspension, tasks
 from jobs.agent import Agent
 from jobs.devices import DeviceWatch, cpu_slot
 from jobs.housekeeping import housekeep
-from jobs.models import Attempt, Device, DeviceLease, DeviceSample
+from jobs.models import Attempt, Device, DeviceLease, DeviceSample, Job
 from jobs.process import boot_id
 from jobs.reconcile import reconcile
 from jobs.states import Status
@@ -39,41 +38,6 @@ def test_the_cpu_is_one_slot_and_its_history_is_thin():
     assert not DeviceSample.objects.exists()
 
 
-class Nvml:
-    """The part of the driver's library that is read; no machine without a GPU has the real one."""
-
-    class NVMLError(Exception):
-        pass
-
-    NVML_TEMPERATURE_GPU = 0
-    nvmlDeviceGetCount = staticmethod(lambda: 3)
-    nvmlSystemGetDriverVersion = staticmethod(lambda: "999.1")
-    nvmlDeviceGetHandleByIndex = staticmethod(lambda index: index)
-    nvmlDeviceGetMemoryInfo = staticmethod(lambda _: SimpleNamespace(total=80, used=9))
-    nvmlDeviceGetUUID = staticmethod(lambda handle: f"GPU-{handle}".encode())
-    nvmlDeviceGetName = staticmethod(lambda _: "NVIDIA Test")
-    nvmlDeviceGetUtilizationRates = staticmethod(lambda _: SimpleNamespace(gpu=37))
-    nvmlDeviceGetTemperature = staticmethod(lambda *_: 61)
-
-    def nvmlDeviceGetCudaComputeCapability(self, handle):
-        if handle == 2:
-            raise self.NVMLError("fell off the bus")
-        return (7, 5) if handle == 0 else (9, 0)
-
-    def nvmlDeviceGetPowerUsage(self, _handle):
-        raise self.NVMLError("not supported")
-
-
-@pytest.mark.django_db
-def test_gpus_are_known_by_their_uuid(monkeypatch):
-    nvml = Nvml()
-    monkeypatch.setattr(devices, "_nvml", lambda: nvml)
-    DeviceWatch().look()
-    old, new = Device.objects.filter(kind="cuda").order_by("uuid")
-    assert (old.uuid, old.name, old.bf16, new.uuid, new.bf16) == ("GPU-0", "GPU 0 (NVIDIA Test)", False, "GPU-1", True)
-    assert (new.utilisation_pct, new.temperature_c, new.power_w, new.memory_used_bytes) == (37, 61, None, 9)
-
-
 @pytest.mark.django_db
 def test_a_turn_survives_a_database_that_is_away(monkeypatch, caplog):
     done = []
@@ -84,12 +48,23 @@ def test_a_turn_survives_a_database_that_is_away(monkeypatch, caplog):
 
     monkeypatch.setattr(agent_module, "reconcile", fail)
     monkeypatch.setattr(agent_module, "dispatch", lambda: done.append("dispatched"))
-    monkeypatch.setattr(agent_module.connection, "close", lambda: done.append("closed"))
+    monkeypatch.setattr(agent_module, "let_go_if_broken", lambda: done.append("closed"))
     agent = Agent()
     agent.turn()
     agent.turn()
     assert done == ["failed", "closed", "dispatched"] * 2
     assert caplog.text.count("reconcile failed, trying again: gone") == 1
+
+
+@pytest.mark.django_db
+def test_a_turn_survives_what_nobody_thought_of(monkeypatch, caplog):
+    done = []
+    monkeypatch.setattr(agent_module, "reconcile", lambda: done[0].nothing)
+    monkeypatch.setattr(agent_module, "dispatch", lambda: done.append("dispatched"))
+    agent = Agent()
+    agent.turn()
+    agent.turn()
+    assert done == ["dispatched"] * 2
 
 
 @pytest.mark.django_db
@@ -103,22 +78,24 @@ def test_reconcile_frees_what_an_ended_attempt_holds(make_job):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_agent_runs_a_job_and_ends_at_a_signal_without_it(bench, make_job):
-    job = make_job(steps=400)
+def test_the_agent_runs_a_job_and_ends_at_a_signal_without_it(bench, make_job, user):
+    job = make_job(steps=100_000)
     agent = subprocess.Popen([sys.executable, "manage.py", "agent"], cwd=settings.BASE_DIR, stderr=subprocess.DEVNULL)
     bench.until_step(job, 3)
     agent.send_signal(signal.SIGTERM)
-    assert agent.wait(timeout=20) == 0
+    assert agent.wait(timeout=60) == 0
     assert bench.status(job) == Status.RUNNING
+    bench.until_step(job, Job.objects.get(pk=job.pk).done + 3)
     os.kill(bench.attempt(job).supervisor_pid, 0)
+    services.job_cancel(user, job.pk)
     bench.until_ended(job)
-    assert job.status == Status.SUCCEEDED
+    assert job.status == Status.CANCELLED
 
 
 @pytest.mark.django_db(transaction=True)
 def test_the_agent_wakes_what_the_stop_of_the_server_paused(bench, make_job):
     job = make_job(status=Status.PAUSED, steps=5)
-    type(job).objects.filter(pk=job.pk).update(resume_at_start=True)
+    type(job).objects.filter(pk=job.pk).update(resumes_when="server")
     paused = make_job(status=Status.PAUSED)
     # The stop is still under way: an agent that is restarted meanwhile starts nothing.
     suspension.suspend()

@@ -29,7 +29,7 @@ def test_a_run_takes_its_parts_along(user, other_user, trained):
     assert services.jobs_delete(user, [run.pk]) == 1
     assert selectors.jobs_of(user, verb="evaluate") == []
     assert Job.objects.get(pk=waiting.pk).status == Status.CANCELLED
-    assert {path.name for path in storage().trash_dir.iterdir()} == {str(run.pk), str(done.pk)}
+    assert {path.name for path in storage().trash_dir.iterdir()} == {str(run.pk), str(done.pk), str(waiting.pk)}
     Job.objects.update(trashed_at=timezone.now() - timedelta(days=8))
     Job.objects.filter(verb="import").update(trashed_at=None)
     housekeep()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 import threading
@@ -21,6 +23,7 @@ from jobs.host import host_name
 from jobs.models import Attempt, Device, DeviceLease, Job
 from jobs.process import boot_id
 from jobs.states import Status
+from jobs.stream import publish_change
 from tests.surroundings import until
 
 
@@ -254,7 +257,7 @@ def test_open_pages_hear_of_some_changes_only(make_job, no_processes, monkeypatc
         make_job()
     with django_capture_on_commit_callbacks() as announced:
         dispatch()
-    assert len(announced) == 1 + 3
+    assert sum(call.func is publish_change for call in announced) == 1 + 3
     assert not Job.objects.filter(status=Status.QUEUED, wait_reason="").exists()
 
 
@@ -351,6 +354,29 @@ def test_two_threads_begin_one_supervisor_each_job(make_job, no_processes):
         thread.join()
     assert faults == []
     assert len(no_processes) == 3 == len({attempt.job_id for attempt in no_processes})
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EACCES])
+def test_on_a_full_disk_a_supervisor_needs_no_log_to_say_what_becomes_of_the_attempt(make_job, monkeypatch, number):
+    attempt = Attempt.objects.create(job=make_job(status=Status.STARTING), n=1, fence=1, host=host_name())
+    outputs = []
+
+    def refuse(path, **_):
+        raise OSError(number, os.strerror(number), str(path))
+
+    def start(_command, *, stdout, **_):
+        outputs.append(stdout.name)
+        return SimpleNamespace(pid=0, poll=lambda: 0)
+
+    monkeypatch.setattr(launch.subprocess, "Popen", start)
+    monkeypatch.setattr(launch.Path, "mkdir", refuse)
+    if number == errno.EACCES:
+        with pytest.raises(PermissionError):
+            launch.start_supervisor(attempt)
+    else:
+        launch.start_supervisor(attempt)
+    assert outputs == ([] if number == errno.EACCES else [os.devnull])
 
 
 @pytest.mark.django_db(transaction=True)

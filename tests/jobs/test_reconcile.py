@@ -53,3 +53,24 @@ def test_one_that_cannot_be_adopted_keeps_nobody_else_from_it(begun, monkeypatch
     monkeypatch.setattr(launch, "start_supervisor", start)
     assert reconcile() == [second.pk]
     assert f"job={first.job_id} attempt=1 gets no supervisor: [Errno 28]" in caplog.text
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("starting", "queued"), ("running", "queued"), ("pausing", "paused"), ("cancelling", "cancelled")],
+)
+def test_what_should_run_and_has_no_attempt_is_not_stuck(make_job, redis_server, before, after):
+    job = make_job(status=Status(before))
+    reconcile()
+    job.refresh_from_db()
+    assert job.status == after
+    assert (job.ended_at is not None) == (after == "cancelled")
+
+
+@pytest.mark.django_db
+def test_what_has_an_open_attempt_is_let_be(begun, adopted):
+    attempt = begun(host=host_name())
+    reconcile()
+    attempt.job.refresh_from_db()
+    assert attempt.job.status == Status.RUNNING

@@ -68,6 +68,26 @@ def test_ended_waiting_and_failed(user):
     assert (summary.progress, summary.epoch, summary.duration_s, summary.devices) == (None, None, None, [])
 
 
+def test_pauses_are_no_time_at_work(user):
+    began = timezone.now() - timedelta(days=3)
+    spans = {"paused for days": (60, 60), "in one go": (180,), "short": (30,)}
+    for title, lasted in spans.items():
+        job = training(user, title, status=Status.SUCCEEDED, started_at=began, ended_at=timezone.now())
+        for n, seconds in enumerate(lasted, start=1):
+            starts = began + timedelta(days=n - 1)
+            ends = starts + timedelta(seconds=seconds)
+            Attempt.objects.create(job=job, n=n, fence=n, host="h", ended_at=ends)
+            Attempt.objects.filter(job=job, n=n).update(started_at=starts)
+    training(user, "not begun", status=Status.QUEUED)
+    found = selectors.runs_of(user, sort="-duration")
+    assert [(summary.title, summary.duration_s) for summary in found] == [
+        ("in one go", 180.0),
+        ("paused for days", 120.0),
+        ("short", 30.0),
+        ("not begun", None),
+    ]
+
+
 def test_the_queries_of_a_list_do_not_grow(user, django_assert_num_queries):
     source = dataset(user)
     for n in range(2):

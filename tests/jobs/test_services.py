@@ -290,7 +290,7 @@ def test_the_trash_is_emptied_after_a_week(user, imported):
     dataset, _ = imported()
     run = services.training_submit(user, request(dataset))
     finish(run)
-    storage().job(run.pk).path.mkdir(parents=True)
+    storage().job(run.pk).path.mkdir(parents=True, exist_ok=True)
     services.jobs_delete(user, [dataset.pk, run.pk])
     housekeep()
     assert Job.objects.count() == 2

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
+from pathlib import Path
+
 import pytest
 
 from jobs import selectors, services
+from jobs import supervise as module
 from jobs.dispatch import dispatch
+from jobs.host import host_name
 from jobs.models import Artifact, Attempt, DeviceLease, Job, JobEvent, JobInput
 from jobs.reconcile import reconcile
 from jobs.states import Status
@@ -66,16 +72,19 @@ def test_killed_engine_goes_on_from_its_checkpoint(bench, make_job):
     assert after == ["queued", "starting", "running", "lost", "queued", "starting", "running", "succeeded"]
 
 
-def test_given_up_after_five_attempts_without_progress(bench, make_job, monkeypatch):
-    monkeypatch.setattr("jobs.retry.DELAYS_S", (0,))
-    job = make_job(crash_at={str(n): 2 for n in range(1, 9)})
-    bench.start(job)
-    until(lambda: [dispatch()] and bench.status(job) == Status.ERRORED)
-    job.refresh_from_db()
-    assert job.error_code == "attempts.exhausted"
-    assert "killed by SIGKILL" in job.error_message
-    assert "attempt 5 begins" in job.error_message
-    assert Attempt.objects.filter(job=job).count() == 5
+def test_a_disk_too_full_for_the_folder_of_an_attempt_pauses_a_training(make_job, redis_server, monkeypatch):
+    attempt = Attempt.objects.create(job=make_job(status=Status.STARTING), n=1, fence=1, host=host_name())
+
+    def refuse(path, **_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    for name in ("keep_own_log", "dispatch"):
+        monkeypatch.setattr(module, name, lambda *_: None)
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    module.supervise(attempt.pk)
+    attempt.refresh_from_db()
+    assert attempt.ended_at is not None
+    assert (attempt.job.status, attempt.job.resumes_when) == (Status.PAUSED, "disk")
 
 
 def test_cancel_finishes_the_step_and_saves(bench, make_job, user):
@@ -237,7 +246,7 @@ def test_a_training_that_succeeded_is_evaluated_by_the_same_supervisor(bench, ma
 
 @pytest.mark.parametrize("verb", ["evaluate", "classify"])
 def test_a_part_that_was_killed_is_tried_again_and_one_that_was_suspended_goes_on(bench, make_job, verb):
-    job = make_job(verb=verb, steps=60, checkpoint_every=100, crash_at={"1": 7})
+    job = make_job(verb=verb, steps=400, checkpoint_every=1000, crash_at={"1": 7})
     bench.start(job)
     until(lambda: Attempt.objects.filter(job=job, n=2, started_seq__isnull=False).exists())
     bench.until_step(job, 8)

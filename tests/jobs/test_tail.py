@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobs.eventlog import last_whole_line, lines_after, offset_after, seq_of
-from jobs.supervision.restore import fill_up_events
+from jobs.recorder import replay
+from jobs.supervision.restore import fill_up_events, renew_events_file
 from jobs.tail import Tail
-from wire.events import Envelope, Notice
+from wire.events import ArtifactMade, AttemptStarted, Envelope, Notice, Progress, SeriesInfo
 from wire.layout import JobDir
 
 RUBBISH = [b"", b'{"seq":999,"at', b"\0" * 90 + b"\n", b"\0" * 9000, b"x" * 70_000]
@@ -117,12 +118,42 @@ def test_the_last_whole_line_is_found_under_any_rubbish(tmp_path_factory, count,
     assert last_whole_line(path) == (count, len(content))
 
 
-def test_lost_lines_are_stood_in_for(tmp_path):
-    folder = JobDir(tmp_path)
-    content = lines(9)
-    folder.events_path.write_bytes(b"".join(content[:5]) + b'{"seq":6,"a')
-    assert fill_up_events(folder, recorded_seq=8) == 3
-    assert [envelope.seq for envelope in Tail(folder.events_path, after=0).read()] == list(range(1, 9))
+@pytest.mark.django_db
+def test_lost_lines_are_put_back_as_they_were_or_stood_in_for(tmp_path, make_job):
+    job, folder = make_job(), JobDir(tmp_path)
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    made = ArtifactMade(artifact="checkpoint", name="step-7", path="x.pt", sha256="0", bytes=1, meta={"step": 7})
+    told = [
+        *(Notice(level="info", code="c", text="x") for _ in range(5)),
+        AttemptStarted(n=2, series=(SeriesInfo(name="train/loss"),)),
+        Progress(stage="train", done=7, total=9),
+        made,
+    ]
+    envelopes = [Envelope(seq=seq, at=at, event=event) for seq, event in enumerate(told, 1)]
+    replay(job.pk, envelopes)
+    for content in (b"".join(lines(5)) + b'{"seq":6,"a', b""):
+        folder.events_path.write_bytes(content)
+        assert fill_up_events(folder, job.pk, recorded_seq=8) == 8 - content.count(b"\n")
+        found = Tail(folder.events_path, after=0).read()
+        assert [envelope.seq for envelope in found] == list(range(1, 9))
+        assert [found[5], found[7]] == [envelopes[5], envelopes[7]]
+        assert found[6].event.code == "events.lost"
     before = folder.events_path.read_bytes()
-    assert fill_up_events(folder, recorded_seq=8) == 0
+    assert fill_up_events(folder, job.pk, recorded_seq=8) == 0
     assert folder.events_path.read_bytes() == before
+
+
+def test_what_a_lost_host_still_writes_reaches_no_renewed_log(tmp_path):
+    folder = JobDir(tmp_path)
+    renew_events_file(folder)
+    assert not folder.events_path.exists()
+    content = b"".join(lines(9))
+    folder.events_path.write_bytes(content)
+    tail = Tail(folder.events_path, after=0)
+    assert len(tail.read()) == 9
+    with folder.events_path.open("r+b") as of_the_lost_host:
+        renew_events_file(folder)
+        of_the_lost_host.write(b"\0" * 5000)
+    assert folder.events_path.read_bytes() == content
+    assert not tail.has_more()
+    assert list(tmp_path.iterdir()) == [folder.events_path]

@@ -27,6 +27,21 @@ test("what was recorded while nobody listened is fetched when the socket opens",
   assert.deepEqual(world.seen, [1, 2, 3, 4]);
 });
 
+test("what the server brings after a sleep is not fetched as well", async () => {
+  const world = new World();
+  world.recorded = 12_000;
+  world.stream(0).start();
+  world.socket.onopen?.();
+  for (let seq = 1; seq <= 12_000; seq += PAGE_SIZE) world.socket.tell(events(seq, seq + PAGE_SIZE - 1));
+  await settled();
+  assert.deepEqual(world.fetchedAfter, []);
+  world.socket.say({ type: "live", ok: true });
+  await settled();
+  assert.deepEqual(world.fetchedAfter, [12_000]);
+  assert.equal(world.seen.length, 12_000);
+  assert.equal(world.state, "live");
+});
+
 test("a gap is filled in pages, and what came meanwhile follows it", async () => {
   const { world } = await live();
   world.recorded = 2 * PAGE_SIZE + 5;
