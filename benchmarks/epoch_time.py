@@ -94,7 +94,7 @@ def train_on_demand(root: Path, folder: Path, augmentation: Augmentation) -> Non
         run, facts, _ = prepare(plan, find_checkpoints(context.job), reader, context)
         print(time.perf_counter() - began_at, flush=True)
     run = replace(run, train=BatchesOnDemand(run.train, context.stop))
-    shelf = Shelf(context.job, context.sink, kept={}, best=None, announced_best=None, checkpoint_every=0)
+    shelf = Shelf(context.job, context.sink, kept={}, announced_best=None, checkpoint_every=0)
     train(
         run,
         at,
@@ -109,7 +109,9 @@ def train_on_demand(root: Path, folder: Path, augmentation: Augmentation) -> Non
         ),
         report=Report(context.sink, plan.task.metrics, epochs=run.epochs, total_steps=run.total_steps),
         shelf=shelf,
-        snapshot=lambda metrics: state.take(run, at, shelf.best, facts, metrics),
+        snapshot=lambda metrics: state.take(
+            run, at, state.Beside(ranking=shelf.ranking, operations=()), facts, metrics
+        ),
         stop=context.stop,
     )
 

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -130,10 +130,14 @@ class TimedBatches:
         self._began_at = time.perf_counter()
 
 
+class Timed(Protocol):
+    validation_s: float
+
+
 class TimedValidation:
     """Validation is the same with and without; its time is taken out."""
 
-    def __init__(self, batches: Batches, timed: TimedBatches) -> None:
+    def __init__(self, batches: Batches, timed: Timed) -> None:
         self._batches = batches
         self._timed = timed
 
@@ -187,7 +191,7 @@ def _train(folder: Path, model: str, n_pairs: int) -> list[float]:
         run, facts, _ = prepare(plan, find_checkpoints(context.job), reader, context)
     timed = TimedBatches(run.train, switch, context.stop, WARM_UP_BLOCKS + 2 * n_pairs)
     run = replace(run, train=timed, val=TimedValidation(run.val, timed) if run.val else None)
-    shelf = SwitchedShelf(context.job, sink, kept={}, best=None, announced_best=None, checkpoint_every=0)
+    shelf = SwitchedShelf(context.job, sink, kept={}, announced_best=None, checkpoint_every=0)
     shelf.switch = switch
     train(
         run,
@@ -203,7 +207,9 @@ def _train(folder: Path, model: str, n_pairs: int) -> list[float]:
         ),
         report=Report(sink, plan.task.metrics, epochs=run.epochs, total_steps=run.total_steps),
         shelf=shelf,
-        snapshot=lambda metrics: state.take(run, at, shelf.best, facts, metrics),
+        snapshot=lambda metrics: state.take(
+            run, at, state.Beside(ranking=shelf.ranking, operations=()), facts, metrics
+        ),
         stop=context.stop,
     )
     return timed.blocks_s

@@ -1,6 +1,7 @@
 """Stands in for ``python -m engine``: trains nothing and says so at a given pace, so that what is timed is the way.
 
-``SCRIPTED_POINTS`` log points, ``SCRIPTED_HZ`` of them a second; everything but training goes to the real engine.
+``SCRIPTED_POINTS`` log points, ``SCRIPTED_HZ`` of them a second, of ``SCRIPTED_SERIES`` series where that is more than
+the usual five; everything but training goes to the real engine.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ def train(job: JobDir, n: int) -> None:
     interval_s = 1 / float(os.environ["SCRIPTED_HZ"])
     job.attempt(n).path.mkdir(parents=True, exist_ok=True)
     sink = JsonlSink(job.events_path)
-    series = tuple(SeriesInfo(name=name) for name in SERIES)
+    further = [f"extra/{n}" for n in range(int(os.environ.get("SCRIPTED_SERIES", "5")) - len(SERIES))]
+    series = tuple(SeriesInfo(name=name) for name in (*SERIES, *further))
     sink.emit(AttemptStarted(n=n, total_steps=n_points, steps_per_epoch=50, series=series))
     time.sleep(WAIT_FOR_THE_PAGE_S)
     next_at = time.monotonic()
@@ -33,7 +35,8 @@ def train(job: JobDir, n: int) -> None:
         next_at += interval_s
         time.sleep(max(0.0, next_at - time.monotonic()))
         values = {"train/loss": 2 / step**0.5, "train/top1": step / n_points, "lr": 1e-3, "time/images_s": 900.0}
-        sink.emit(Scalars(step=step, values={**values, "time/data_wait_pct": 1.0}))
+        more = dict.fromkeys(further, step % 97 / 97)
+        sink.emit(Scalars(step=step, values={**values, "time/data_wait_pct": 1.0, **more}))
         sink.emit(Progress(stage="train", done=step, total=n_points))
     sink.emit(RunEnded(outcome="succeeded"))
     sink.sync()
