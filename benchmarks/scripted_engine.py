@@ -48,6 +48,7 @@ def train(job: JobDir, n: int) -> None:
 def main(argv: list[str]) -> int:
     if argv[:1] != ["train"]:
         return engine.main(argv)
+    os.nice(int(os.environ.get("FOVEA_NICE") or 0))  # as the real one does
     arguments = dict(zip(argv[1::2], argv[2::2], strict=True))
     train(JobDir(Path(arguments["--dir"])), int(arguments["--attempt"]))
     return 0

@@ -21,8 +21,9 @@ from wire.beat import LEASED
 from wire.layout import JobDir
 
 BEAT_TIMEOUT_S = 60
-NICE = 5
-"""Beside a web server and a browser on the same cores a training lets them go first; alone it loses nothing."""
+NICE = 3
+"""More than its supervisor's: beside a web server and a browser on the same cores a training lets them go first. Alone
+it loses nothing."""
 _NOT_FOR_THE_ENGINE = {"DATABASE_URL", "REDIS_URL", "SECRET_KEY", "DJANGO_SETTINGS_MODULE"}
 
 
