@@ -83,7 +83,7 @@ def suite_part(found: Mapping[str, Any]) -> str:
 
 def chaos_part(run: Mapping[str, Any], before: str) -> str:
     """One more line; the last few runs are kept."""
-    kept = [line for line in before.splitlines(keepends=True) if line.startswith("| 2")]
+    kept = [f"{line}\n" for line in before.splitlines() if line.startswith("| 2")]
     cells = (
         *(run["when"], run["seed"], run["minutes"], run["n_faults"]),
         ", ".join(f"{kind} {n}" for kind, n in sorted(run["kinds"].items())),
