@@ -28,29 +28,20 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO, cast
 
 import torch
 
 from benchmarks.overhead import T_95_ONE_SIDED, TimedValidation
-from engine.context import Context
+from benchmarks.real_loop import RealLoop, context_in, import_digits, on_digits
 from engine.data.loader import Batch
 from engine.device import n_physical_cores
-from engine.emit import JsonlSink
-from engine.importing import pipeline
 from engine.stop import BeatWatch, Stop
-from engine.store.reader import DatasetReader
-from engine.train import state
-from engine.train.guard import FiniteGuard
-from engine.train.loop import Batches, Position, train
-from engine.train.report import Report
-from engine.train.shelf import Shelf, find_checkpoints
-from engine.train.verb import make_plan, prepare
+from engine.train.loop import Batches
 from wire.beat import boot_clock_s, read_deadlines
-from wire.layout import AttemptDir, JobDir
-from wire.specs import Choice, FromSample, ImportSpec, TrainOptions, TrainSpec
+from wire.layout import AttemptDir
 
 WARM_UP_BLOCKS = 2
 LOOK_PAUSE_S = 0.5
@@ -200,7 +191,7 @@ class TimedBatches:
 def measure(model: str, n_pairs: int, block_s: float) -> dict[str, Any]:
     torch.set_num_threads(n_physical_cores())
     with tempfile.TemporaryDirectory() as folder:
-        _import_digits(Path(folder) / "1")
+        import_digits(Path(folder) / "1")
         blocks = _train(Path(folder) / "2", model, WARM_UP_BLOCKS + 2 * n_pairs, block_s)[WARM_UP_BLOCKS:]
     pairs = list(zip(blocks[0::2], blocks[1::2], strict=True))
     return {
@@ -221,55 +212,16 @@ def _told(shares: Sequence[float]) -> dict[str, float]:
     return {"pct": round(100 * mean, 3), "upper_95_pct": round(100 * bound, 3)}
 
 
-def _import_digits(folder: Path) -> None:
-    folder.mkdir()
-    pipeline.run(ImportSpec(name="Handwritten digits", source=FromSample(name="digits")), _context(folder))
-
-
 def _train(folder: Path, model: str, n_blocks: int, block_s: float) -> list[Block]:
-    folder.mkdir()
-    options = TrainOptions(epochs=10_000, colour="grey", augmentation="shift", learning_rate=2e-3)
-    spec = TrainSpec(dataset="../1/artifacts/dataset", model=Choice(name=model), options=options, device="cpu")
-    context = _context(folder)
-    at = Position()
+    context = context_in(folder)
     supervisor = Supervisor(folder.parent / "data", context.attempt.beat_path)
-    with DatasetReader(context.job.resolve(spec.dataset)) as reader:
-        plan = make_plan(spec, reader.manifest)
-        run, facts, _ = prepare(plan, find_checkpoints(context.job), reader, context)
+    loop = RealLoop(on_digits(model), context)
     durability = Durability(context.attempt, supervisor)
-    timed = TimedBatches(run.train, durability, context.stop, n_blocks=n_blocks, block_s=block_s)
-    run = replace(run, train=timed, val=TimedValidation(run.val, timed) if run.val else None)
-    shelf = Shelf(context.job, context.sink, kept={}, announced_best=None, checkpoint_every=0)
-    train(
-        run,
-        at,
-        guard=FiniteGuard(
-            context.sink,
-            device=torch.device("cpu"),
-            reads_at_once=True,
-            learning_rate=run.learning_rate,
-            steps_per_epoch=run.train.n_batches,
-            precision="fp32",
-            optimiser="adamw",
-        ),
-        report=Report(context.sink, plan.task.metrics, epochs=run.epochs, total_steps=run.total_steps),
-        shelf=shelf,
-        snapshot=lambda metrics: state.take(
-            run, at, state.Beside(ranking=shelf.ranking, operations=()), facts, metrics
-        ),
-        stop=context.stop,
-    )
+    timed = TimedBatches(loop.batches, durability, context.stop, n_blocks=n_blocks, block_s=block_s)
+    loop.train(timed, TimedValidation(loop.validation, timed) if loop.validation else None)
     durability.close()
     supervisor.close()
     return timed.blocks
-
-
-def _context(folder: Path) -> Context:
-    job = JobDir(folder)
-    attempt = job.attempt(1)
-    attempt.path.mkdir(parents=True)
-    job.scratch_dir.mkdir()
-    return Context(job, attempt, 1, JsonlSink(job.events_path), Stop(attempt), folder.parent / "cache", None)
 
 
 def _be_beside(beat_path: Path) -> None:

@@ -19,26 +19,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from benchmarks.photographs import cut_photographs
-from engine.context import Context
+from benchmarks.real_loop import RealLoop, context_in
 from engine.data.loader import Batch
 from engine.device import n_physical_cores
-from engine.emit import JsonlSink
 from engine.importing import pipeline
 from engine.stop import Stop
-from engine.store.reader import DatasetReader
-from engine.train import state
-from engine.train.guard import FiniteGuard
-from engine.train.loop import Batches, Position, train
-from engine.train.report import Report
-from engine.train.shelf import Shelf, find_checkpoints
-from engine.train.verb import make_plan, prepare
-from wire.layout import JobDir
+from engine.train.loop import Batches
 from wire.specs import Augmentation, Choice, FromFolder, ImportOptions, ImportSpec, TrainOptions, TrainSpec
 
 N_IMAGES = 2000
@@ -70,8 +61,10 @@ def train_on_demand(root: Path, folder: Path, augmentation: Augmentation) -> Non
     """Fovea's side: import, decode, say how long decoding took, then an epoch a line."""
     torch.set_num_threads(n_physical_cores())
     options = ImportOptions(val_pct=0)
-    pipeline.run(ImportSpec(name="pieces", source=FromFolder(path=str(root)), options=options), _context(folder / "1"))
-    context = _context(folder / "2")
+    pipeline.run(
+        ImportSpec(name="pieces", source=FromFolder(path=str(root)), options=options), context_in(folder / "1")
+    )
+    context = context_in(folder / "2")
     spec = TrainSpec(
         dataset="../1/artifacts/dataset",
         model=Choice(name="resnet18"),
@@ -87,40 +80,10 @@ def train_on_demand(root: Path, folder: Path, augmentation: Augmentation) -> Non
         ),
         device="cpu",
     )
-    at = Position()
-    with DatasetReader(context.job.resolve(spec.dataset)) as reader:
-        began_at = time.perf_counter()
-        plan = make_plan(spec, reader.manifest)
-        run, facts, _ = prepare(plan, find_checkpoints(context.job), reader, context)
-        print(time.perf_counter() - began_at, flush=True)
-    run = replace(run, train=BatchesOnDemand(run.train, context.stop))
-    shelf = Shelf(context.job, context.sink, kept={}, announced_best=None, checkpoint_every=0)
-    train(
-        run,
-        at,
-        guard=FiniteGuard(
-            context.sink,
-            device=torch.device("cpu"),
-            reads_at_once=True,
-            learning_rate=run.learning_rate,
-            steps_per_epoch=run.train.n_batches,
-            precision="fp32",
-            optimiser="sgd",
-        ),
-        report=Report(context.sink, plan.task.metrics, epochs=run.epochs, total_steps=run.total_steps),
-        shelf=shelf,
-        snapshot=lambda metrics: state.take(
-            run, at, state.Beside(ranking=shelf.ranking, operations=()), facts, metrics
-        ),
-        stop=context.stop,
-    )
-
-
-def _context(folder: Path) -> Context:
-    job = JobDir(folder)
-    attempt = job.attempt(1)
-    attempt.path.mkdir(parents=True)
-    return Context(job, attempt, 1, JsonlSink(job.events_path), Stop(attempt), folder.parent / "cache", None)
+    began_at = time.perf_counter()
+    loop = RealLoop(spec, context)
+    print(time.perf_counter() - began_at, flush=True)
+    loop.train(BatchesOnDemand(loop.batches, context.stop), loop.validation)
 
 
 class Trainer:

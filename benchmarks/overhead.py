@@ -18,29 +18,21 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 
-from engine.context import Context
+from benchmarks.real_loop import RealLoop, context_in, import_digits, on_digits
 from engine.data.loader import Batch
 from engine.device import n_physical_cores
-from engine.emit import JsonlSink, Sink
-from engine.importing import pipeline
+from engine.emit import Sink
 from engine.stop import Stop
-from engine.store.reader import DatasetReader
-from engine.train import state
-from engine.train.guard import FiniteGuard
-from engine.train.loop import Batches, Position, train
-from engine.train.report import Report
-from engine.train.shelf import Shelf, Snapshot, find_checkpoints
+from engine.train.loop import Batches
+from engine.train.shelf import Shelf, Snapshot
 from engine.train.telemetry import Telemetry
-from engine.train.verb import make_plan, prepare
 from wire.events import Event
-from wire.layout import JobDir
-from wire.specs import Choice, FromSample, ImportSpec, TrainOptions, TrainSpec
 
 STEPS_PER_BLOCK = 50
 WARM_UP_BLOCKS = 2
@@ -85,7 +77,9 @@ class SwitchedSink:
 class SwitchedShelf(Shelf):
     """Follows the default rule while the switch is on."""
 
-    switch: Switch
+    def __init__(self, switch: Switch, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.switch = switch
 
     def due(self, step: int) -> bool:
         return self.switch.on and super().due(step)
@@ -154,7 +148,7 @@ class TimedValidation:
 def measure(model: str, n_pairs: int) -> dict[str, Any]:
     torch.set_num_threads(n_physical_cores())
     with tempfile.TemporaryDirectory() as folder:
-        _import_digits(Path(folder) / "1")
+        import_digits(Path(folder) / "1")
         blocks_s = _train(Path(folder) / "2", model, n_pairs)[WARM_UP_BLOCKS:]
     ratios = [on / off for off, on in zip(blocks_s[0::2], blocks_s[1::2], strict=True)]
     mean = statistics.mean(ratios)
@@ -170,57 +164,15 @@ def measure(model: str, n_pairs: int) -> dict[str, Any]:
     }
 
 
-def _import_digits(folder: Path) -> None:
-    folder.mkdir()
-    spec = ImportSpec(name="Handwritten digits", source=FromSample(name="digits"))
-    context = _context(folder)
-    pipeline.run(spec, context)
-
-
 def _train(folder: Path, model: str, n_pairs: int) -> list[float]:
-    folder.mkdir()
-    options = TrainOptions(epochs=10_000, colour="grey", augmentation="shift", learning_rate=2e-3)
-    spec = TrainSpec(dataset="../1/artifacts/dataset", model=Choice(name=model), options=options, device="cpu")
-    context = _context(folder)
+    context = context_in(folder)
     sink = SwitchedSink(context.sink)
-    at = Position()
-    switch = Switch(context.sink, lambda: at.step)
-    sink.switch = switch
-    with DatasetReader(context.job.resolve(spec.dataset)) as reader:
-        plan = make_plan(spec, reader.manifest)
-        run, facts, _ = prepare(plan, find_checkpoints(context.job), reader, context)
-    timed = TimedBatches(run.train, switch, context.stop, WARM_UP_BLOCKS + 2 * n_pairs)
-    run = replace(run, train=timed, val=TimedValidation(run.val, timed) if run.val else None)
-    shelf = SwitchedShelf(context.job, sink, kept={}, announced_best=None, checkpoint_every=0)
-    shelf.switch = switch
-    train(
-        run,
-        at,
-        guard=FiniteGuard(
-            sink,
-            device=torch.device("cpu"),
-            reads_at_once=True,
-            learning_rate=run.learning_rate,
-            steps_per_epoch=run.train.n_batches,
-            precision="fp32",
-            optimiser="adamw",
-        ),
-        report=Report(sink, plan.task.metrics, epochs=run.epochs, total_steps=run.total_steps),
-        shelf=shelf,
-        snapshot=lambda metrics: state.take(
-            run, at, state.Beside(ranking=shelf.ranking, operations=()), facts, metrics
-        ),
-        stop=context.stop,
-    )
+    loop = RealLoop(on_digits(model), context)
+    sink.switch = switch = Switch(context.sink, lambda: loop.at.step)
+    timed = TimedBatches(loop.batches, switch, context.stop, WARM_UP_BLOCKS + 2 * n_pairs)
+    validation = TimedValidation(loop.validation, timed) if loop.validation else None
+    loop.train(timed, validation, sink=sink, shelf=partial(SwitchedShelf, switch))
     return timed.blocks_s
-
-
-def _context(folder: Path) -> Context:
-    job = JobDir(folder)
-    attempt = job.attempt(1)
-    attempt.path.mkdir(parents=True)
-    job.scratch_dir.mkdir()
-    return Context(job, attempt, 1, JsonlSink(job.events_path), Stop(attempt), folder.parent / "cache", None)
 
 
 def main() -> None:
